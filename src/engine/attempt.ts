@@ -1,7 +1,6 @@
 import type { Cancellation } from '../base/cancellation.ts'
 import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
-import { HOPS_HEADER, renderHops } from '../base/hops.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
 import { isObject } from '../base/json.ts'
 import type { CallBase } from '../language/call.ts'
@@ -16,6 +15,7 @@ import type { PooledCredential, Provider } from '../resources/providers/provider
 import { buildReason } from '../translation/protocols/failure.ts'
 import type { Protocol, UpstreamRequest } from '../translation/protocols/protocol.ts'
 import { protocols } from '../translation/protocols/registry.ts'
+import { HOPS_HEADER, renderHops } from './admit.ts'
 import {
   createLimitsReader,
   pickCredential,

@@ -11,10 +11,10 @@ import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
 import { createTextUsage, type Receipt, sumCosts } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import { computeCost } from '../limits/cost.ts'
 import { getPolicy } from '../limits/effective.ts'
 import type { BatchResult } from '../observability/generations/store.ts'
 import type { Actor } from '../resources/actor.ts'
+import { computeCost } from '../resources/prices.ts'
 import { cutAtHold } from './attempt/cut-answer.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
 import { chainTurns, readThrough, watchRun } from './extension.ts'
@@ -24,8 +24,15 @@ import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
-import type { OpenedAnswer } from './run.ts'
-import { clientLeft, hasDestinations, isAbandoned, isDeparture, Run, Step } from './run.ts'
+import {
+  clientLeft,
+  hasDestinations,
+  isAbandoned,
+  isDeparture,
+  type OpenedAnswer,
+  Run,
+  Step,
+} from './run.ts'
 import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep } from './settle.ts'

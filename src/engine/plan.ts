@@ -161,7 +161,7 @@ export function orderCandidates<K extends Kind>(
   candidates: Candidates<K>,
 ): Plan<K> {
   const { groups, dropped } = candidates
-  const endpoints = groups.flatMap(group => {
+  let endpoints = groups.flatMap(group => {
     const ordered = group.tiers.flatMap(tier => orderTier(world, tier, kind, call, group))
     return applyFallbackPreference(world, ordered, call.routing)
   })
@@ -169,7 +169,9 @@ export function orderCandidates<K extends Kind>(
     const models = candidates.models.map(({ model }) => model)
     throw noEndpointsLeft(kind, call, dropped, models)
   }
-  return { ...candidates, endpoints: deferEndpoints(world, endpoints, call.routing) }
+  // One needs no order.
+  if (endpoints.length > 1) endpoints = deferEndpoints(world, endpoints, call.routing)
+  return { ...candidates, endpoints }
 }
 
 /** Merges the endpoints of all models into the group of the first. */

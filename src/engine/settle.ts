@@ -14,7 +14,6 @@ import {
 } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { keepModel } from '../limits/call-budgets.ts'
-import { computeCost } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
 import type {
@@ -24,6 +23,7 @@ import type {
 } from '../observability/generations/store.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
+import { computeCost } from '../resources/prices.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import { type ExtendedWorld, watchRun } from './extension.ts'
@@ -33,18 +33,17 @@ import { kinds } from './kinds.ts'
 import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import { estimatePromptNanos } from './reserve.ts'
-import type { OpenedAnswer } from './run.ts'
 import {
   type Attempt,
   hasDestinations,
   isDeparture,
+  type OpenedAnswer,
   type Outrun,
   type Run,
   type RunEnding,
   type SentRequest,
   type Step,
 } from './run.ts'
-import { forgetEntries } from './settle/entries.ts'
 import { isPlausible, listGenerationSteps, sumRunReceipts } from './settle/receipt.ts'
 import { renderTranscript } from './settle/transcript.ts'
 import { findSession } from './traffic/sessions.ts'
@@ -637,3 +636,16 @@ const TAKEN = { taken: true as const }
 
 const isOfAttempt = ({ step }: NonNullable<BrokenAnswer>, attempt: Attempt): boolean =>
   step.answer?.endpoint === attempt.endpoint && step.attempts.includes(attempt)
+
+/**
+ * Drops the entries of a run in the journal, and of those inside it: all but that of the step that
+ * goes on, if there is one.
+ */
+export function forgetEntries({ steps, toolMoney, inner }: Run, next?: Step): void {
+  for (const run of inner) forgetEntries(run)
+  for (const { journalEntry } of toolMoney ?? []) journalEntry?.forget()
+  for (const step of steps) {
+    step.outrun?.journalEntry?.forget()
+    if (step !== next) step.journalEntry?.forget()
+  }
+}

@@ -1,12 +1,11 @@
 import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../base/body.ts'
-import { yieldToEventLoop } from '../base/clock.ts'
+import { Timeout, yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError, invalid, tooLarge } from '../base/errors.ts'
 import { findNearest } from '../base/nearest.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
-import { Timeout } from '../base/timeout.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { readSearchParams } from './request-target.ts'
 

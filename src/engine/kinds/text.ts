@@ -176,6 +176,7 @@ const costing: Partial<Costing<'text'>> = {
   estimateInput: computePromptBound,
   boundInput: computeLargestPrompt,
   countPrompts: () => 1,
+  estimateUnits: () => NO_SEARCHES,
   boundUnits: call => ({ search: countSearches(call) }),
   boundOutput,
   computeLeastOutput,
@@ -185,6 +186,9 @@ const costing: Partial<Costing<'text'>> = {
   priceOutputToken,
   priceSurcharge,
 }
+
+/** How often a model searches is its own choice: that is not expected, but bounded. */
+const NO_SEARCHES = {}
 
 /** No model makes use of less, and some refuse it. */
 const MIN_OUTPUT = 16

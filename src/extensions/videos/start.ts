@@ -1,8 +1,13 @@
 import { unavailable } from '../../base/errors.ts'
 import type { Run, Step } from '../../engine/run.ts'
-import { forgetEntries } from '../../engine/settle/entries.ts'
 import { renderTranscript } from '../../engine/settle/transcript.ts'
-import { getSettlementTime, leaveUnpaid, recordRun, toGeneration } from '../../engine/settle.ts'
+import {
+  forgetEntries,
+  getSettlementTime,
+  leaveUnpaid,
+  recordRun,
+  toGeneration,
+} from '../../engine/settle.ts'
 import { createTextUsage } from '../../language/usage.ts'
 import type { VideoCall } from '../../language/video.ts'
 import type { Kind } from '../../language/work.ts'

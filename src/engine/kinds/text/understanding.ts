@@ -133,10 +133,7 @@ const MISSED = ['tools', 'response_format', 'verbosity']
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const { features } = getFacts(given.messages)
   const own = features & REASONING ? dropForeignThoughts(given, endpoint) : given
-  const tiered = fitServiceTier(own, endpoint)
-  const call = isAtHome(given, endpoint)
-    ? fitCompaction(tiered, endpoint)
-    : replaceOwnForms(tiered, endpoint)
+  const call = fitForms(fitServiceTier(own, endpoint), endpoint)
   const unsupported = listUnsupported(endpoint, call)
   // A copy where something may be left out: only of a call that was changed is that listed.
   if (unsupported.length === 0)
@@ -154,11 +151,15 @@ const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
 
 const COMPACTING = new Set(['openai', 'azure'])
 
-/** Returns the call without what only providers of its own API have a form for. */
-const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
-  hasOwnForms(call)
+/** Returns the call without what the endpoint's provider has no form for, as it has another API. */
+function fitForms(call: TextCall, endpoint: Endpoint): TextCall {
+  const hasForms = hasOwnForms(call)
+  if (!hasForms && call.dialect !== 'responses') return call
+  if (isAtHome(call, endpoint)) return fitCompaction(call, endpoint)
+  return hasForms
     ? replaceNativeBlocks(replaceNativeItems(replaceTools(restoreOwn(call, endpoint), endpoint)))
     : call
+}
 
 const restoreOwn = (call: TextCall, { protocol }: Endpoint): TextCall =>
   call.dialect === 'responses' && protocol === 'gemini' ? restoreDrawn(call) : call
