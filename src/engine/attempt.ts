@@ -55,15 +55,6 @@ import type { LargeAnswer } from './traffic/admission/answers.ts'
 import type { Permit } from './traffic/retry-budget.ts'
 import type { TreeTurn } from './tree.ts'
 
-/** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
-export async function attemptStep<K extends Kind>(
-  world: ExtendedWorld,
-  step: Step<K>,
-): Promise<void> {
-  step.isSent = true
-  step.answer = await attemptInOrder(world, step)
-}
-
 /**
  * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, a
  * timeout, a refused connection or a stream that breaks before that moves on to the next endpoint.
@@ -71,19 +62,23 @@ export async function attemptStep<K extends Kind>(
  * the next model. While the call has time, each endpoint is asked once, and those in a cooldown
  * last; only the retry budget bounds that. If the call or the config asks for hedges, another
  * endpoint is tried beside a slow one. Throws the last failure, with the attempts in
- * `metadata.previous_errors`.
+ * `metadata.previous_errors`. The step has the answer once that begins.
  */
-export async function attemptInOrder<K extends Kind>(
+export async function attemptStep<K extends Kind>(
   world: ExtendedWorld,
   step: Step<K>,
-): Promise<OpenedAnswer<K>> {
+): Promise<void> {
+  step.isSent = true
   const queue = new AttemptQueue<K>(world, step)
   for (let attempt = queue.next(); attempt; attempt = queue.next()) {
     try {
       const delay = computeHedgeDelay(world, step, attempt.endpoint)
-      if (delay === null) return await tryEndpoint(world, step, attempt, queue.echoes)
-      const answer = await raceAttempt(world, attempt, { step, queue, delay })
-      if (answer) return answer
+      const answer = await (delay === null
+        ? tryEndpoint(world, step, attempt, queue.echoes)
+        : raceAttempt(world, attempt, { step, queue, delay }))
+      if (!answer) continue
+      step.answer = answer
+      return
     } catch (thrown) {
       queue.addFailure(attempt, thrown)
     } finally {
@@ -608,7 +603,10 @@ async function awaitAnswer<K extends Kind>(
     const enter = () => enterRoom(world, step.run)
     const beginGrowth = () => growAnswer(world, step.run, prepared.kind.admitParts ? enter : null)
     const opening = openParts(world, attempt, prepared, { outgoing, sent, enter, beginGrowth })
-    const { first, rest } = await (leftover ? leftover.open(opening) : opening)
+    const accept = (opened: PeekedSequence<AnswerPart<K>[]>) =>
+      acceptParts(world, attempt, prepared, sent, opened)
+    const opened = leftover ? leftover.open(opening.then(accept)) : accept(await opening)
+    const { first, rest } = opened instanceof Promise ? await opened : opened
     return { first, rest, sentAt, leftover }
   } finally {
     // What we stop is charged, whatever the reason: the provider has read the prompt by then.
@@ -648,25 +646,32 @@ interface OpeningRequest<K extends Kind> {
   beginGrowth(): (bytes: number) => Promise<void>
 }
 
-/** Sends the request, and resolves when a first part has come that a caller can use. */
-async function openParts<K extends Kind>(
+/** Sends the request, or each of several, and resolves when an answer has begun. */
+function openParts<K extends Kind>(
   world: ExtendedWorld,
   attempt: RunningAttempt,
   prepared: PreparedRequest<K>,
   opening: OpeningRequest<K>,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
-  const { kind, others } = prepared
-  const { sent } = opening
-  const cancellation = sent.leftover?.connection ?? attempt.cancellation
-  const admitted = others
-    ? await openInShares(world, attempt, prepared, opening, cancellation)
-    : await openAdmitted(world, attempt, prepared, opening, cancellation)
-  sent.received = admitted.first
-  if (admitted.rest && kind.needsWhole?.(prepared.call))
-    return readToEnd(world, attempt, admitted, kind)
-  return admitted.first.some(kind.isMeaningful)
-    ? admitted
-    : readUntilMeaningful(world, attempt, admitted, kind)
+  const cancellation = opening.sent.leftover?.connection ?? attempt.cancellation
+  return prepared.others
+    ? openInShares(world, attempt, prepared, opening, cancellation)
+    : openAdmitted(world, attempt, prepared, opening, cancellation)
+}
+
+/** Returns the answer once a first part has come that a caller can use: a promise where it has not. */
+function acceptParts<K extends Kind>(
+  world: ExtendedWorld,
+  attempt: RunningAttempt,
+  { kind, call }: PreparedRequest<K>,
+  sent: SentRequest<K>,
+  opened: PeekedSequence<AnswerPart<K>[]>,
+): PeekedSequence<AnswerPart<K>[]> | Promise<PeekedSequence<AnswerPart<K>[]>> {
+  sent.received = opened.first
+  if (opened.rest && kind.needsWhole?.(call)) return readToEnd(world, attempt, opened, kind)
+  return opened.first.some(kind.isMeaningful)
+    ? opened
+    : readUntilMeaningful(world, attempt, opened, kind)
 }
 
 /** Sends one request, and resolves with its answer once its kind has admitted it. */

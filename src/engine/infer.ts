@@ -235,15 +235,24 @@ export async function closeRun<K extends Kind>(
   run: Run<K>,
   error: GatewayError | null,
 ): Promise<GatewayError | null> {
-  // Read when the answer ends: what happens while its cost is computed is not part of it.
-  const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
-  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
   try {
-    await runStages(world, world.stages.close, run)
+    await endRun(world, run, error)
     return error
   } catch (thrown) {
     return error ?? GatewayError.from(thrown)
   }
+}
+
+/** Takes a run through its last stages. Throws what they throw. */
+function endRun<K extends Kind>(
+  world: StagedWorld,
+  run: Run<K>,
+  error: GatewayError | null,
+): void | Promise<void> {
+  // Read when the answer ends: what happens while its cost is computed is not part of it.
+  const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
+  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
+  return runStages(world, world.stages.close, run)
 }
 
 async function endAnswer<K extends Kind>(
@@ -252,9 +261,14 @@ async function endAnswer<K extends Kind>(
   ending: SequenceEnding,
 ): Promise<CommonPart[]> {
   if (run.pendingStep) await run.pendingStep
-  const error = findRunError(run, ending)
-  const ended = await closeRun(world, run, error && (await filterReason(run, error)))
-  return renderEnd(run as unknown as Run, ended)
+  const found = findRunError(run, ending)
+  let error = found && (await filterReason(run, found))
+  try {
+    await endRun(world, run, error)
+  } catch (thrown) {
+    error ??= GatewayError.from(thrown)
+  }
+  return renderEnd(run as unknown as Run, error)
 }
 
 /** Renders the last parts of a run that has ended. */

@@ -17,6 +17,7 @@ import { keepModel } from '../limits/call-budgets.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
 import type {
+  BatchResult,
   Generation,
   ProviderResponse,
   RecorderEntry,
@@ -409,13 +410,20 @@ function getPricedTier(
 }
 
 /**
- * Charges the last step and records the call, once. Resolves when both are on disk; listeners are
- * notified then. Nothing of a run that was handed over: its job is. Throws 503 if they could not be
+ * Charges the last step and records the call, once. Resolves when both are on disk. Nothing of a run that was handed over: its job is. Throws 503 if they could not be
  * written in time.
  */
-export async function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K>): Promise<void> {
+export function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K>): void | Promise<void> {
   if (run.isHandedOver) return
-  const result = run.renderResult && (await run.renderResult())
+  if (!run.renderResult) return writeRecord(world, run, null)
+  return run.renderResult().then(result => writeRecord(world, run, result))
+}
+
+function writeRecord<K extends Kind>(
+  world: ExtendedWorld,
+  run: Run<K>,
+  result: BatchResult | null,
+): Promise<void> {
   const settled = getSettlementTime(world)
   const { step } = run
   // In the transaction of the call itself.
@@ -431,8 +439,13 @@ export async function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K
   if (transcript) entry.transcript = transcript
   if (outbox) entry.outbox = outbox
   if (result) entry.result = result
-  await world.recorder.record(entry)
-  if (others) await others
+  const written = world.recorder.record(entry)
+  return others ? Promise.all([written, others]).then(() => undefined) : written
+}
+
+/** Forgets what stood for a run until it is on record: its accounts, and its entries in the journal. */
+export function forgetRun(_: ExtendedWorld, run: Run): void {
+  if (run.isHandedOver) return
   if (run.closers) run.closeSubaccounts()
   forgetEntries(run)
 }

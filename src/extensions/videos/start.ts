@@ -3,6 +3,7 @@ import type { Run, Step } from '../../engine/run.ts'
 import { renderTranscript } from '../../engine/settle/transcript.ts'
 import {
   forgetEntries,
+  forgetRun,
   getSettlementTime,
   leaveUnpaid,
   recordRun,
@@ -51,6 +52,7 @@ async function keepJob(world: ExtensionWorld, begun: JobRun): Promise<void> {
     step.receipt = leaveUnpaid(step, endpoint, createTextUsage(0, 0))
     if (run.ending) run.ending.error = error
     await recordRun(world, run)
+    forgetRun(world, run as unknown as Run)
     throw error
   }
   run.isHandedOver = true
