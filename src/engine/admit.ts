@@ -180,8 +180,7 @@ export const HOPS_HEADER = 'cdn-loop'
 const HOPS = /^ *gateway;hops=(\d+) *$/
 
 /** Parses how many gateways a request has come through: the most that a member says, or 0. */
-export function parseHops(header: string | null): number {
-  if (header === null) return 0
+export function parseHops(header: string): number {
   const members = header.split(',').map(member => Number(HOPS.exec(member)?.[1] ?? 0))
   return Math.max(...members)
 }

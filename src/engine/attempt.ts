@@ -52,7 +52,7 @@ import {
   type Step,
 } from './run.ts'
 import type { LargeAnswer } from './traffic/admission/answers.ts'
-import type { Permit } from './traffic/retry-budget.ts'
+import type { Permit } from './traffic.ts'
 import type { TreeTurn } from './tree.ts'
 
 /**
@@ -600,18 +600,21 @@ async function awaitAnswer<K extends Kind>(
     if (leftover) leftover.isSent = true
   }
   try {
-    const enter = () => enterRoom(world, step.run)
-    const beginGrowth = () => growAnswer(world, step.run, prepared.kind.admitParts ? enter : null)
-    const opening = openParts(world, attempt, prepared, { outgoing, sent, enter, beginGrowth })
-    const accept = (opened: PeekedSequence<AnswerPart<K>[]>) =>
-      acceptParts(world, attempt, prepared, sent, opened)
-    const opened = leftover ? leftover.open(opening.then(accept)) : accept(await opening)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent, run: step.run })
+    const opened = leftover
+      ? leftover.open(opening.then(begun => acceptParts(world, attempt, prepared, sent, begun)))
+      : acceptParts(world, attempt, prepared, sent, await opening)
     const { first, rest } = opened instanceof Promise ? await opened : opened
     return { first, rest, sentAt, leftover }
   } finally {
     // What we stop is charged, whatever the reason: the provider has read the prompt by then.
-    if (!cancellation.reason) step.unanswered = step.unanswered.filter(request => request !== sent)
+    if (!cancellation.reason) dropItem(step.unanswered, sent)
   }
+}
+
+function dropItem<Item>(items: Item[], item: Item): void {
+  const index = items.indexOf(item)
+  if (index !== -1) items.splice(index, 1)
 }
 
 /** Returns the provider, at the address of the protocol that it is asked in. */
@@ -637,13 +640,11 @@ function createLeftover<K extends Kind>(
   })
 }
 
-/** A request as it goes out, and what its answer waits for if it is large. */
+/** A request as it goes out, and the run that has its answer. */
 interface OpeningRequest<K extends Kind> {
   outgoing: OutgoingRequest
   sent: SentRequest<K>
-  enter(): Promise<void>
-  /** Returns what waits for the memory of one answer of so many bytes. */
-  beginGrowth(): (bytes: number) => Promise<void>
+  run: Run<K>
 }
 
 /** Sends the request, or each of several, and resolves when an answer has begun. */
@@ -679,18 +680,22 @@ function openAdmitted<K extends Kind>(
   world: ExtendedWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  { outgoing, sent: { leftover, endpoint }, enter, beginGrowth }: OpeningRequest<K>,
+  { outgoing, sent: { leftover, endpoint }, run }: OpeningRequest<K>,
   cancellation: Cancellation,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const expected = { protocol, endpoint, call, cancellation }
   const observer = createObserver(attempt, leftover)
-  observer.onLarge = beginGrowth()
+  observer.onLarge = growAnswer(world, run, kind)
   if (attempt.credential)
     observer.onHeaders = createLimitsReader(world, attempt.endpoint, attempt.credential)
   const opening = openAnswer(world, outgoing, expected, observer)
   if (!kind.admitParts) return opening
-  const asked = { call, endpoint, cancellation, enterRoom: enter }
-  return opening.then(opened => admitAnswer(world, kind, opened, asked))
+  return admitAnswer(world, kind, opening, {
+    call,
+    endpoint,
+    cancellation,
+    enterRoom: () => enterRoom(world, run),
+  })
 }
 
 /** Counts this gateway in a request to an address that may be a gateway's, or its own. */
@@ -790,10 +795,11 @@ function explainEnd<K extends Kind>(
  * it until it is over.
  */
 function growAnswer<K extends Kind>(
-  { traffic: { admission } }: ExtendedWorld,
+  world: ExtendedWorld,
   run: Run<K>,
-  enter: (() => Promise<void>) | null,
+  { admitParts }: KindOfWork<K>,
 ): (bytes: number) => Promise<void> {
+  const { admission } = world.traffic
   let answer: LargeAnswer | undefined
   return async bytes => {
     if (!answer) {
@@ -806,7 +812,7 @@ function growAnswer<K extends Kind>(
       }
     }
     await admission.growAnswer(answer, bytes)
-    await enter?.()
+    if (admitParts) await enterRoom(world, run)
   }
 }
 
@@ -820,9 +826,10 @@ async function enterRoom<K extends Kind>({ traffic }: ExtendedWorld, run: Run<K>
 async function admitAnswer<K extends Kind>(
   world: ExtendedWorld,
   kind: KindOfWork<K>,
-  { first, rest }: PeekedSequence<Work[K]['part'][]>,
+  opening: Promise<PeekedSequence<Work[K]['part'][]>>,
   asked: Asked<K>,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
+  const { first, rest } = await opening
   const admit = async (parts: Work[K]['part'][], cancellation: Cancellation | null) =>
     (await kind.admitParts?.(world, parts, { ...asked, cancellation })) ?? parts
   if (!rest) return { first: await admit(first, asked.cancellation), rest: null }

@@ -139,8 +139,7 @@ export function createRunAnswer<K extends Kind>(
   const turns = isExtended ? takeTurns(world, run, firstAnswer) : null
   const chained = turns ?? firstAnswer
   const meter = turns ? null : step.meter
-  const read = (batch: AnswerPart<K>[]) => meter?.read(batch)
-  const filtered = isExtended ? readThrough(world, run, chained, read) : null
+  const filtered = isExtended ? readThrough(world, run, chained, batch => meter?.read(batch)) : null
   const watcher = hasDestinations(world) ? watchRun(world, run as unknown as Run) : null
   run.watcher = watcher
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
@@ -160,11 +159,11 @@ export function createRunAnswer<K extends Kind>(
     model: endpoint.model,
     provider: endpoint.provider.name,
     created,
-    ...(firstAnswer.rest ? {} : { isWhole: true as const }),
-    ...(firstAnswer.ignored ? { ignored: firstAnswer.ignored } : {}),
-    ...(firstAnswer.maxTokens === undefined ? {} : { maxTokens: firstAnswer.maxTokens }),
     parts: isGathered ? countGathered(world, run, parts) : parts,
   }
+  if (!rest) answer.isWhole = true
+  if (firstAnswer.ignored) answer.ignored = firstAnswer.ignored
+  if (firstAnswer.maxTokens !== undefined) answer.maxTokens = firstAnswer.maxTokens
   if (run.rateGrant) answer.isRated = true
   return answer
 }

@@ -47,7 +47,7 @@ import {
 } from './run.ts'
 import { isPlausible, listGenerationSteps, sumRunReceipts } from './settle/receipt.ts'
 import { renderTranscript } from './settle/transcript.ts'
-import { findSession } from './traffic/sessions.ts'
+import { findSession } from './traffic.ts'
 import type { TreeTurn } from './tree.ts'
 
 /** Settles the last step of a run, unless it was settled when another step was to follow. */

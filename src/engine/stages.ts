@@ -121,7 +121,7 @@ function runToPause<Subject extends { isDry: boolean }>(
     if (stage.reads) startedAt ??= world.clock.ticks()
     const pending = stage.run(world, subject)
     if (pending) return { pending, stage, next: index + 1 }
-    publishStageEvent(world, stage, subject)
+    if (stage.publishes) publishStageEvent(world, stage, subject)
     if (stage.reads && startedAt !== null && isLongTurn(world.clock, startedAt))
       return { pending: yieldToEventLoop(), stage: null, next: index + 1 }
   }
@@ -137,7 +137,7 @@ async function runOn<Subject extends { isDry: boolean }>(
 ): Promise<void> {
   for (let pause: Pause | undefined = first; pause; ) {
     await pause.pending
-    if (pause.stage) publishStageEvent(world, pause.stage, subject)
+    if (pause.stage?.publishes) publishStageEvent(world, pause.stage, subject)
     pause = runToPause(world, stages, subject, pause.next)
   }
 }

@@ -30,6 +30,7 @@ export function readOrigin(
 ): Origin {
   const tags = headers.get('x-gateway-tags')
   const traceparent = headers.get('traceparent')
+  const hops = headers.get(HOPS_HEADER)
   return {
     request_id: requestId,
     http_referer: readPrintable(headers, 'http-referer') ?? readPrintable(headers, 'referer'),
@@ -37,7 +38,7 @@ export function readOrigin(
     user_agent: readPrintable(headers, 'user-agent'),
     region: resolveRegion(config, headers.get('host'), findPeer),
     traceContext: traceparent === null ? null : parseTraceparent(traceparent),
-    hops: parseHops(headers.get(HOPS_HEADER)),
+    hops: hops === null ? 0 : parseHops(hops),
     ...(tags === null ? {} : { tags }),
   }
 }

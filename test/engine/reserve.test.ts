@@ -2,7 +2,7 @@ import { afterEach, describe, expect, mock, spyOn, test } from 'bun:test'
 import { isObject, type Json, readObject } from '../../src/base/json.ts'
 import { toNanos } from '../../src/base/money.ts'
 import type { UsdPerMillionTokens } from '../../src/config/prices.ts'
-import { checkCounts } from '../../src/engine/kinds/text/counts.ts'
+import { checkCounts } from '../../src/engine/kinds/text/understanding.ts'
 import { kinds } from '../../src/engine/kinds.ts'
 import {
   estimateCost,

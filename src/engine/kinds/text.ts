@@ -30,9 +30,14 @@ import {
   rewriteValue,
 } from './rewrite.ts'
 import { ChoiceFilter } from './text/choice-filter.ts'
-import { findHighestCount, removeCounts } from './text/counts.ts'
 import { isMeaningful, metering } from './text/metering.ts'
-import { listUnsupported, matchesModalities, understanding } from './text/understanding.ts'
+import {
+  findHighestCount,
+  listUnsupported,
+  matchesModalities,
+  removeCounts,
+  understanding,
+} from './text/understanding.ts'
 
 const filtering: ContentFiltering<'text'> = {
   rewriteTexts,
