@@ -21,26 +21,22 @@ const LARGE_BODY = 1024 * 1024
 export function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
   return readBytes(request, bytes => {
     findConnection(request)?.finishBody()
-    return bytes.length > LARGE_BODY
-      ? parseLargeBody(bytes, schema)
-      : parseBodyText(schema, decodeOnce(bytes))
+    return bytes.length > SMALL_BODY
+      ? parseReleased(bytes, schema)
+      : parseBodyText(schema, decodeBody(bytes))
   })
 }
 
-async function parseLargeBody<T extends TSchema>(bytes: Uint8Array, schema: T): Promise<Static<T>> {
-  await yieldToEventLoop()
-  const text = decodeOnce(bytes)
-  await yieldToEventLoop()
-  const body = parseBodyText(schema, text)
-  await yieldToEventLoop()
-  return body
-}
-
-/** Decodes bytes that nobody needs after that. */
-function decodeOnce(bytes: Uint8Array): string {
+/** Parses a body whose bytes are released: in turns, where it is large. */
+async function parseReleased<T extends TSchema>(bytes: Uint8Array, schema: T): Promise<Static<T>> {
+  const isLarge = bytes.length > LARGE_BODY
+  if (isLarge) await yieldToEventLoop()
   const text = decodeBody(bytes)
-  if (bytes.length > SMALL_BODY) releaseBytes(bytes)
-  return text
+  releaseBytes(bytes)
+  if (isLarge) await yieldToEventLoop()
+  const body = parseBodyText(schema, text)
+  if (isLarge) await yieldToEventLoop()
+  return body
 }
 
 /** Reads a body as it is. Throws 413 for a large one, and 408 for a slow one. */
@@ -134,7 +130,8 @@ const NUMBERS: Record<string, RegExp> = {
  */
 function readBytes<Result>(request: Request, use: UseBytes<Result>): Promise<Result> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
-  if (length > getLargestBody(request)) return Promise.reject(tooLarge())
+  if (length > LARGEST_ANONYMOUS && length > getLargestBody(request))
+    return Promise.reject(tooLarge())
   const connection = findConnection(request)
   const pace = new Pace(connection?.bodySeconds ?? BODY_SECONDS)
   if (!connection || connection.isWorking) return readPaced(request, length, pace, use)
