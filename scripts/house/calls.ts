@@ -83,7 +83,7 @@ const IDLE: readonly string[] = [
   ),
   ...['opened', 'operator', 'subscribers'].map(name => `observability/destinations/${name}`),
   ...['chat/server-tool-details', 'server-tools'].map(name => `translation/dialects/${name}`),
-  ...['enrich', 'filters', 'media', 'media/unread-urls', 'plugin-defaults', 'plugin', 'prepare']
+  ...['enrich', 'filters', 'media', 'plugin-defaults', 'plugin', 'prepare']
     .concat(['server-tool/approved', 'server-tool/offer', 'stored-files', 'broadcast'])
     .concat(['videos/start'])
     .map(name => `extensions/${name}`),

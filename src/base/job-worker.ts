@@ -1,4 +1,4 @@
-import { Timeout } from './timeout.ts'
+import { Timeout } from './clock.ts'
 import { hasRoomForWorker } from './worker.ts'
 
 /** Why a Worker did not finish a job. */

@@ -1,10 +1,12 @@
 import { yieldToEventLoop } from './clock.ts'
+import { comparePacked, type PackedQuery, PackedRows, type Packing } from './packed-rows.ts'
+import { pickFirst } from './sorting.ts'
 
 /** So many values are indexed before others get their turn. */
 const AT_ONCE = 4_000
 
 /** Where a mirror gets its values, and what it calls when they change. */
-export interface MirrorSource<Value> {
+interface MirrorSource<Value> {
   /** Reads everything from the store. The values replace the old ones in the same step. */
   read(): Promise<Iterable<Value>>
   /** Returns the name of a value, which never changes. */
@@ -14,7 +16,7 @@ export interface MirrorSource<Value> {
 }
 
 /** What a mirror holds its values in: a `Map`, or what can do the same. */
-export interface Table<Value> {
+interface Table<Value> {
   readonly size: number
   get(name: string): Value | undefined
   has(name: string): boolean
@@ -173,3 +175,176 @@ export class Mirror<Value> {
 export const overlay =
   <Value>(fields: Partial<NoInfer<Value>>) =>
   (now: Value): Value => ({ ...now, ...fields })
+
+/** Text that is in a row as it is: without quotes, backslashes and letters that may be escaped. */
+const PLAIN = /^[\w .:@/-]+$/
+
+/** So many values that were asked for last are kept. */
+const RECENT = 4_096
+
+/** A mirror of very many records: they are held as the rows that were read, until they change. */
+export class PackedMirror<Value extends { created_at: string }> extends Mirror<Value> {
+  readonly #packing: Packing<Value>
+
+  constructor(packing: Packing<Value>, source: Omit<MirrorSource<Value>, 'getName'>) {
+    super({ ...source, getName: packing.getName })
+    this.#packing = packing
+  }
+
+  /** Opens a mirror and reads what the store has. */
+  static async openPacked<Value extends { created_at: string }>(
+    packing: Packing<Value>,
+    source: Omit<MirrorSource<Value>, 'getName'>,
+  ): Promise<PackedMirror<Value>> {
+    const mirror = new PackedMirror(packing, source)
+    await mirror.reload()
+    return mirror
+  }
+
+  /** Lists the values that match, all of which have this text in one of their fields. */
+  filterMentioning(text: string, predicate: (value: Value) => boolean): Value[] {
+    return [...this.listMentioning(text)].filter(predicate)
+  }
+
+  /** Yields the values that may have this text in a field, each read when it is asked for. */
+  listMentioning(text: string): Iterable<Value> {
+    const { table } = this
+    return table instanceof OverlaidRows && PLAIN.test(text) ? table.search(text) : this.values()
+  }
+
+  /** Deletes the values that match, all of which have this text in one of their fields. */
+  deleteMentioning(text: string, predicate: (value: Value) => boolean): void {
+    for (const value of this.filterMentioning(text, predicate))
+      this.delete(this.#packing.getName(value))
+  }
+
+  /** Yields the values whose mark has one of these bits. */
+  listMarked(bits: number): Iterable<Value> {
+    return this.table instanceof OverlaidRows
+      ? this.table.listMarked(bits)
+      : this.values().filter(value => (this.#packing.getMark(value) & bits) !== 0)
+  }
+
+  /** Returns the first values of a list in their order, and how many the whole list has. */
+  pick(query: PackedQuery): { first: Value[]; total: number } {
+    if (this.table instanceof OverlaidRows) return this.table.pick(query)
+    const listed = this.filter(value => isListed(value, this.#packing, query))
+    const compare = comparePacked(this.#packing, query.order)
+    return { first: pickFirst(listed, query.count, compare), total: listed.length }
+  }
+
+  protected override async index(values: Iterable<Value>): Promise<Table<Value>> {
+    return values instanceof PackedRows ? new OverlaidRows(values) : super.index(values)
+  }
+}
+
+const isListed = <Value extends { created_at: string }>(
+  value: Value,
+  { getGroup, getMark }: Packing<Value>,
+  { isInGroup, without }: PackedQuery,
+): boolean => (getMark(value) & without) === 0 && isInGroup(getGroup(value))
+
+/** Rows as they were read, with the values that have changed since over them. */
+class OverlaidRows<Value extends { created_at: string }> implements Table<Value> {
+  readonly #rows: PackedRows<Value>
+  /** What has changed, and what could not be packed. */
+  readonly #others: Map<string, Value>
+  /** The values that were asked for last: they are parsed once. */
+  readonly #recent = new Map<string, Value>()
+  /** Whether a row is no longer its name's value. Made at the first change. */
+  #gone: Uint8Array | undefined
+  #size: number
+
+  constructor(rows: PackedRows<Value>) {
+    const { others, packing } = rows
+    this.#rows = rows
+    this.#others = new Map(others.map(value => [packing.getName(value), value]))
+    this.#size = rows.packed + this.#others.size
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  get(name: string): Value | undefined {
+    const known = this.#recent.get(name) ?? this.#others.get(name)
+    if (known !== undefined) return known
+    const row = this.#find(name)
+    if (row === undefined) return undefined
+    const value = this.#rows.parse(row)
+    if (this.#recent.size >= RECENT) this.#recent.clear()
+    this.#recent.set(name, value)
+    return value
+  }
+
+  has(name: string): boolean {
+    return this.#find(name) !== undefined || this.#others.has(name)
+  }
+
+  *keys(): Generator<string> {
+    for (const row of this.#list()) yield this.#rows.readName(row)
+    yield* this.#others.keys()
+  }
+
+  *values(): Generator<Value> {
+    for (const row of this.#list()) yield this.#rows.parse(row)
+    yield* this.#others.values()
+  }
+
+  set(name: string, value: Value): void {
+    if (!this.has(name)) this.#size++
+    this.#forget(name)
+    this.#others.set(name, value)
+  }
+
+  delete(name: string): void {
+    if (this.has(name)) this.#size--
+    this.#forget(name)
+    this.#others.delete(name)
+  }
+
+  *listMarked(bits: number): Generator<Value> {
+    for (const row of this.#rows.list(bits)) if (this.#isThere(row)) yield this.#rows.parse(row)
+    for (const value of this.#others.values())
+      if ((this.#rows.packing.getMark(value) & bits) !== 0) yield value
+  }
+
+  /** Yields the values that may have this text in one of their fields. */
+  *search(text: string): Iterable<Value> {
+    for (const row of this.#rows.search(text)) if (this.#isThere(row)) yield this.#rows.parse(row)
+    yield* this.#others.values()
+  }
+
+  pick(query: PackedQuery): { first: Value[]; total: number } {
+    const { packing } = this.#rows
+    const packed = this.#rows.pick(query, this.#gone)
+    const values = packed.first.map(row => this.#rows.parse(row))
+    const others = [...this.#others.values()].filter(value => isListed(value, packing, query))
+    const compare = comparePacked(packing, query.order)
+    return {
+      first: pickFirst([...values, ...others], query.count, compare),
+      total: packed.total + others.length,
+    }
+  }
+
+  #find(name: string): number | undefined {
+    const row = this.#rows.find(name)
+    return row !== undefined && this.#isThere(row) ? row : undefined
+  }
+
+  #isThere(row: number): boolean {
+    return this.#gone === undefined || this.#gone[row] === 0
+  }
+
+  *#list(): Iterable<number> {
+    for (const row of this.#rows.list()) if (this.#isThere(row)) yield row
+  }
+
+  #forget(name: string): void {
+    this.#recent.delete(name)
+    const row = this.#rows.find(name)
+    if (row === undefined) return
+    this.#gone ??= new Uint8Array(this.#rows.length)
+    this.#gone[row] = 1
+  }
+}

@@ -1,6 +1,6 @@
 import { type Static, type TNumber, type TOptional, Type } from '@sinclair/typebox'
 import { closed, oneOf } from '../base/schema-builders.ts'
-import { UNIT_ROWS, type UnitPrice } from '../language/units.ts'
+import { UNIT_ROWS, type UnitPrice } from '../language/usage.ts'
 
 // No model costs ten thousand dollars per million tokens: such a price was entered per token or in
 // cents.

@@ -1,7 +1,6 @@
 import type { Cancellation } from '../base/cancellation.ts'
 import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
-import { HOPS_HEADER, renderHops } from '../base/hops.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
 import { isObject } from '../base/json.ts'
 import type { CallBase } from '../language/call.ts'
@@ -16,6 +15,7 @@ import type { PooledCredential, Provider } from '../resources/providers/provider
 import { buildReason } from '../translation/protocols/failure.ts'
 import type { Protocol, UpstreamRequest } from '../translation/protocols/protocol.ts'
 import { protocols } from '../translation/protocols/registry.ts'
+import { HOPS_HEADER, renderHops } from './admit.ts'
 import {
   createLimitsReader,
   pickCredential,
@@ -52,17 +52,8 @@ import {
   type Step,
 } from './run.ts'
 import type { LargeAnswer } from './traffic/admission/answers.ts'
-import type { Permit } from './traffic/retry-budget.ts'
+import type { Permit } from './traffic.ts'
 import type { TreeTurn } from './tree.ts'
-
-/** Sends a step and stores its answer once that begins. Throws as `attemptInOrder` does. */
-export async function attemptStep<K extends Kind>(
-  world: ExtendedWorld,
-  step: Step<K>,
-): Promise<void> {
-  step.isSent = true
-  step.answer = await attemptInOrder(world, step)
-}
 
 /**
  * Tries the plan's endpoints in order until one gives a first meaningful part. A 5xx, a 429, a
@@ -71,19 +62,23 @@ export async function attemptStep<K extends Kind>(
  * the next model. While the call has time, each endpoint is asked once, and those in a cooldown
  * last; only the retry budget bounds that. If the call or the config asks for hedges, another
  * endpoint is tried beside a slow one. Throws the last failure, with the attempts in
- * `metadata.previous_errors`.
+ * `metadata.previous_errors`. The step has the answer once that begins.
  */
-export async function attemptInOrder<K extends Kind>(
+export async function attemptStep<K extends Kind>(
   world: ExtendedWorld,
   step: Step<K>,
-): Promise<OpenedAnswer<K>> {
+): Promise<void> {
+  step.isSent = true
   const queue = new AttemptQueue<K>(world, step)
   for (let attempt = queue.next(); attempt; attempt = queue.next()) {
     try {
       const delay = computeHedgeDelay(world, step, attempt.endpoint)
-      if (delay === null) return await tryEndpoint(world, step, attempt, queue.echoes)
-      const answer = await raceAttempt(world, attempt, { step, queue, delay })
-      if (answer) return answer
+      const answer = await (delay === null
+        ? tryEndpoint(world, step, attempt, queue.echoes)
+        : raceAttempt(world, attempt, { step, queue, delay }))
+      if (!answer) continue
+      step.answer = answer
+      return
     } catch (thrown) {
       queue.addFailure(attempt, thrown)
     } finally {
@@ -605,15 +600,21 @@ async function awaitAnswer<K extends Kind>(
     if (leftover) leftover.isSent = true
   }
   try {
-    const enter = () => enterRoom(world, step.run)
-    const beginGrowth = () => growAnswer(world, step.run, prepared.kind.admitParts ? enter : null)
-    const opening = openParts(world, attempt, prepared, { outgoing, sent, enter, beginGrowth })
-    const { first, rest } = await (leftover ? leftover.open(opening) : opening)
+    const opening = openParts(world, attempt, prepared, { outgoing, sent, run: step.run })
+    const opened = leftover
+      ? leftover.open(opening.then(begun => acceptParts(world, attempt, prepared, sent, begun)))
+      : acceptParts(world, attempt, prepared, sent, await opening)
+    const { first, rest } = opened instanceof Promise ? await opened : opened
     return { first, rest, sentAt, leftover }
   } finally {
     // What we stop is charged, whatever the reason: the provider has read the prompt by then.
-    if (!cancellation.reason) step.unanswered = step.unanswered.filter(request => request !== sent)
+    if (!cancellation.reason) dropItem(step.unanswered, sent)
   }
+}
+
+function dropItem<Item>(items: Item[], item: Item): void {
+  const index = items.indexOf(item)
+  if (index !== -1) items.splice(index, 1)
 }
 
 /** Returns the provider, at the address of the protocol that it is asked in. */
@@ -639,34 +640,39 @@ function createLeftover<K extends Kind>(
   })
 }
 
-/** A request as it goes out, and what its answer waits for if it is large. */
+/** A request as it goes out, and the run that has its answer. */
 interface OpeningRequest<K extends Kind> {
   outgoing: OutgoingRequest
   sent: SentRequest<K>
-  enter(): Promise<void>
-  /** Returns what waits for the memory of one answer of so many bytes. */
-  beginGrowth(): (bytes: number) => Promise<void>
+  run: Run<K>
 }
 
-/** Sends the request, and resolves when a first part has come that a caller can use. */
-async function openParts<K extends Kind>(
+/** Sends the request, or each of several, and resolves when an answer has begun. */
+function openParts<K extends Kind>(
   world: ExtendedWorld,
   attempt: RunningAttempt,
   prepared: PreparedRequest<K>,
   opening: OpeningRequest<K>,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
-  const { kind, others } = prepared
-  const { sent } = opening
-  const cancellation = sent.leftover?.connection ?? attempt.cancellation
-  const admitted = others
-    ? await openInShares(world, attempt, prepared, opening, cancellation)
-    : await openAdmitted(world, attempt, prepared, opening, cancellation)
-  sent.received = admitted.first
-  if (admitted.rest && kind.needsWhole?.(prepared.call))
-    return readToEnd(world, attempt, admitted, kind)
-  return admitted.first.some(kind.isMeaningful)
-    ? admitted
-    : readUntilMeaningful(world, attempt, admitted, kind)
+  const cancellation = opening.sent.leftover?.connection ?? attempt.cancellation
+  return prepared.others
+    ? openInShares(world, attempt, prepared, opening, cancellation)
+    : openAdmitted(world, attempt, prepared, opening, cancellation)
+}
+
+/** Returns the answer once a first part has come that a caller can use: a promise where it has not. */
+function acceptParts<K extends Kind>(
+  world: ExtendedWorld,
+  attempt: RunningAttempt,
+  { kind, call }: PreparedRequest<K>,
+  sent: SentRequest<K>,
+  opened: PeekedSequence<AnswerPart<K>[]>,
+): PeekedSequence<AnswerPart<K>[]> | Promise<PeekedSequence<AnswerPart<K>[]>> {
+  sent.received = opened.first
+  if (opened.rest && kind.needsWhole?.(call)) return readToEnd(world, attempt, opened, kind)
+  return opened.first.some(kind.isMeaningful)
+    ? opened
+    : readUntilMeaningful(world, attempt, opened, kind)
 }
 
 /** Sends one request, and resolves with its answer once its kind has admitted it. */
@@ -674,18 +680,22 @@ function openAdmitted<K extends Kind>(
   world: ExtendedWorld,
   attempt: RunningAttempt,
   { kind, protocol, call }: PreparedRequest<K>,
-  { outgoing, sent: { leftover, endpoint }, enter, beginGrowth }: OpeningRequest<K>,
+  { outgoing, sent: { leftover, endpoint }, run }: OpeningRequest<K>,
   cancellation: Cancellation,
 ): Promise<PeekedSequence<AnswerPart<K>[]>> {
   const expected = { protocol, endpoint, call, cancellation }
   const observer = createObserver(attempt, leftover)
-  observer.onLarge = beginGrowth()
+  observer.onLarge = growAnswer(world, run, kind)
   if (attempt.credential)
     observer.onHeaders = createLimitsReader(world, attempt.endpoint, attempt.credential)
   const opening = openAnswer(world, outgoing, expected, observer)
   if (!kind.admitParts) return opening
-  const asked = { call, endpoint, cancellation, enterRoom: enter }
-  return opening.then(opened => admitAnswer(world, kind, opened, asked))
+  return admitAnswer(world, kind, opening, {
+    call,
+    endpoint,
+    cancellation,
+    enterRoom: () => enterRoom(world, run),
+  })
 }
 
 /** Counts this gateway in a request to an address that may be a gateway's, or its own. */
@@ -785,10 +795,11 @@ function explainEnd<K extends Kind>(
  * it until it is over.
  */
 function growAnswer<K extends Kind>(
-  { traffic: { admission } }: ExtendedWorld,
+  world: ExtendedWorld,
   run: Run<K>,
-  enter: (() => Promise<void>) | null,
+  { admitParts }: KindOfWork<K>,
 ): (bytes: number) => Promise<void> {
+  const { admission } = world.traffic
   let answer: LargeAnswer | undefined
   return async bytes => {
     if (!answer) {
@@ -801,7 +812,7 @@ function growAnswer<K extends Kind>(
       }
     }
     await admission.growAnswer(answer, bytes)
-    await enter?.()
+    if (admitParts) await enterRoom(world, run)
   }
 }
 
@@ -815,9 +826,10 @@ async function enterRoom<K extends Kind>({ traffic }: ExtendedWorld, run: Run<K>
 async function admitAnswer<K extends Kind>(
   world: ExtendedWorld,
   kind: KindOfWork<K>,
-  { first, rest }: PeekedSequence<Work[K]['part'][]>,
+  opening: Promise<PeekedSequence<Work[K]['part'][]>>,
   asked: Asked<K>,
 ): Promise<PeekedSequence<Work[K]['part'][]>> {
+  const { first, rest } = await opening
   const admit = async (parts: Work[K]['part'][], cancellation: Cancellation | null) =>
     (await kind.admitParts?.(world, parts, { ...asked, cancellation })) ?? parts
   if (!rest) return { first: await admit(first, asked.cancellation), rest: null }

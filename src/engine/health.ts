@@ -3,13 +3,15 @@ import type { GatewayError } from '../base/errors.ts'
 import type { Config } from '../config.ts'
 import type { Percentiles } from '../language/routing.ts'
 import type { Endpoint, EndpointStats } from '../resources/models/catalog.ts'
-import { Circuit, type CooldownReason, type Thresholds } from './health/circuit.ts'
 import {
+  Circuit,
+  type CooldownReason,
   type OutcomeCount,
   Quality,
   type QualityBounds,
   Samples,
   Tally,
+  type Thresholds,
 } from './health/measures.ts'
 
 const MINUTE = 60_000

@@ -11,10 +11,10 @@ import type { CallBase } from '../language/call.ts'
 import type { CommonPart, ReceiptPart } from '../language/part.ts'
 import { createTextUsage, type Receipt, sumCosts } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
-import { computeCost } from '../limits/cost.ts'
 import { getPolicy } from '../limits/effective.ts'
 import type { BatchResult } from '../observability/generations/store.ts'
 import type { Actor } from '../resources/actor.ts'
+import { computeCost } from '../resources/prices.ts'
 import { cutAtHold } from './attempt/cut-answer.ts'
 import { exposeReason, filterReason } from './attempt/reason.ts'
 import { chainTurns, readThrough, watchRun } from './extension.ts'
@@ -24,8 +24,15 @@ import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
 import { estimatePromptNanos } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
-import type { OpenedAnswer } from './run.ts'
-import { clientLeft, hasDestinations, isAbandoned, isDeparture, Run, Step } from './run.ts'
+import {
+  clientLeft,
+  hasDestinations,
+  isAbandoned,
+  isDeparture,
+  type OpenedAnswer,
+  Run,
+  Step,
+} from './run.ts'
 import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep } from './settle.ts'
@@ -132,8 +139,7 @@ export function createRunAnswer<K extends Kind>(
   const turns = isExtended ? takeTurns(world, run, firstAnswer) : null
   const chained = turns ?? firstAnswer
   const meter = turns ? null : step.meter
-  const read = (batch: AnswerPart<K>[]) => meter?.read(batch)
-  const filtered = isExtended ? readThrough(world, run, chained, read) : null
+  const filtered = isExtended ? readThrough(world, run, chained, batch => meter?.read(batch)) : null
   const watcher = hasDestinations(world) ? watchRun(world, run as unknown as Run) : null
   run.watcher = watcher
   const parts = withCleanup<AnswerPart<K>[]>(filtered ?? chained, {
@@ -153,11 +159,11 @@ export function createRunAnswer<K extends Kind>(
     model: endpoint.model,
     provider: endpoint.provider.name,
     created,
-    ...(firstAnswer.rest ? {} : { isWhole: true as const }),
-    ...(firstAnswer.ignored ? { ignored: firstAnswer.ignored } : {}),
-    ...(firstAnswer.maxTokens === undefined ? {} : { maxTokens: firstAnswer.maxTokens }),
     parts: isGathered ? countGathered(world, run, parts) : parts,
   }
+  if (!rest) answer.isWhole = true
+  if (firstAnswer.ignored) answer.ignored = firstAnswer.ignored
+  if (firstAnswer.maxTokens !== undefined) answer.maxTokens = firstAnswer.maxTokens
   if (run.rateGrant) answer.isRated = true
   return answer
 }
@@ -228,15 +234,24 @@ export async function closeRun<K extends Kind>(
   run: Run<K>,
   error: GatewayError | null,
 ): Promise<GatewayError | null> {
-  // Read when the answer ends: what happens while its cost is computed is not part of it.
-  const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
-  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
   try {
-    await runStages(world, world.stages.close, run)
+    await endRun(world, run, error)
     return error
   } catch (thrown) {
     return error ?? GatewayError.from(thrown)
   }
+}
+
+/** Takes a run through its last stages. Throws what they throw. */
+function endRun<K extends Kind>(
+  world: StagedWorld,
+  run: Run<K>,
+  error: GatewayError | null,
+): void | Promise<void> {
+  // Read when the answer ends: what happens while its cost is computed is not part of it.
+  const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
+  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
+  return runStages(world, world.stages.close, run)
 }
 
 async function endAnswer<K extends Kind>(
@@ -245,9 +260,14 @@ async function endAnswer<K extends Kind>(
   ending: SequenceEnding,
 ): Promise<CommonPart[]> {
   if (run.pendingStep) await run.pendingStep
-  const error = findRunError(run, ending)
-  const ended = await closeRun(world, run, error && (await filterReason(run, error)))
-  return renderEnd(run as unknown as Run, ended)
+  const found = findRunError(run, ending)
+  let error = found && (await filterReason(run, found))
+  try {
+    await endRun(world, run, error)
+  } catch (thrown) {
+    error ??= GatewayError.from(thrown)
+  }
+  return renderEnd(run as unknown as Run, error)
 }
 
 /** Renders the last parts of a run that has ended. */

@@ -3,8 +3,7 @@ import type { GatewayError } from '../base/errors.ts'
 import type { Block } from '../language/message.ts'
 import type { ServiceTier } from '../language/routing.ts'
 import type { TextRewrite } from '../language/text-segment.ts'
-import type { Units } from '../language/units.ts'
-import type { Drawn, Usage } from '../language/usage.ts'
+import type { Drawn, Units, Usage } from '../language/usage.ts'
 import type { Division, Kind, Work } from '../language/work.ts'
 import type { FilterSet } from '../limits/filters/filter-set.ts'
 import type { UpstreamWorld } from '../network/world.ts'
@@ -136,9 +135,9 @@ export interface Costing<K extends Kind> {
   priceOutputToken(call: Call<K>, prices: Prices): bigint
   /**
    * Returns what a call says of its pictures, if their price may depend on it: what the endpoint is
-   * asked for where there is one.
+   * asked for where there is one. Absent if it draws none.
    */
-  describeDrawn(call: Call<K>, endpoint?: Endpoint): Drawn | undefined
+  describeDrawn?(call: Call<K>, endpoint?: Endpoint): Drawn | undefined
   /** Returns what may be charged on top of prompt, output and units. Atto-dollars. */
   priceSurcharge(call: Call<K>, prices: Prices): bigint
 }

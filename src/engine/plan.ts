@@ -4,7 +4,7 @@ import type { Limit } from '../limits/ledger.ts'
 import type { Rule } from '../limits/policy-world.ts'
 import type { DecryptedKey } from '../resources/byok/decrypted-keys.ts'
 import { listUsableByokKeys } from '../resources/byok.ts'
-import type { Endpoint, Model } from '../resources/models/catalog.ts'
+import type { Catalog, Endpoint, Model } from '../resources/models/catalog.ts'
 import { listSpoken } from '../resources/models.ts'
 import { getPublicSlug } from '../resources/providers/names.ts'
 import type { ExtendedWorld } from './extension.ts'
@@ -30,7 +30,7 @@ import {
 import { type DroppedEndpoint, noEndpointsLeft } from './plan/refusal.ts'
 import { resolveModels } from './plan/resolve-models.ts'
 import type { Step } from './run.ts'
-import { findSession } from './traffic/sessions.ts'
+import { findSession } from './traffic.ts'
 
 /**
  * Plans which endpoints may serve the call, and in which order. Of each model that the call names
@@ -161,15 +161,19 @@ export function orderCandidates<K extends Kind>(
   candidates: Candidates<K>,
 ): Plan<K> {
   const { groups, dropped } = candidates
-  const endpoints = groups.flatMap(group => {
-    const ordered = group.tiers.flatMap(tier => orderTier(world, tier, kind, call, group))
-    return applyFallbackPreference(world, ordered, call.routing)
-  })
+  let endpoints: Endpoint[] = []
+  for (const group of groups) {
+    const ordered: Endpoint[] = []
+    for (const tier of group.tiers) ordered.push(...orderTier(world, tier, kind, call, group))
+    endpoints.push(...applyFallbackPreference(world, ordered, call.routing))
+  }
   if (endpoints.length === 0) {
     const models = candidates.models.map(({ model }) => model)
     throw noEndpointsLeft(kind, call, dropped, models)
   }
-  return { ...candidates, endpoints: deferEndpoints(world, endpoints, call.routing) }
+  // One needs no order.
+  if (endpoints.length > 1) endpoints = deferEndpoints(world, endpoints, call.routing)
+  return { ...candidates, endpoints }
 }
 
 /** Merges the endpoints of all models into the group of the first. */
@@ -258,6 +262,15 @@ export function buildTiers(
   const spoken = call.kind === 'text' && model.spoken ? listSpoken(model, call.dialect) : null
   const endpoints = spoken ?? model.endpoints
   if (byokKeys.length === 0) return [endpoints]
+  return buildOwnTiers(catalog, model, endpoints, { byokKeys, dropped })
+}
+
+function buildOwnTiers(
+  catalog: Catalog,
+  model: Model,
+  endpoints: Endpoint[],
+  { byokKeys, dropped }: { byokKeys: DecryptedKey[]; dropped: DroppedEndpoint[] },
+): Endpoint[][] {
   // A list may hold other names of the model.
   const isThisModel = (slug: string) =>
     slug === model.id || catalog.models.get(slug)?.id === model.id

@@ -2,16 +2,19 @@ import { yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
 import { multiplyPrice, pickLarger, roundUpToNanos, toAttos } from '../base/money.ts'
 import type { Config } from '../config.ts'
-import { sumUnits } from '../language/units.ts'
-import { createTextUsage, type Usage } from '../language/usage.ts'
+import { createTextUsage, sumUnits, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { type CallBudget, keepModel } from '../limits/call-budgets.ts'
-import { computeInputCost, priceUnits } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, Payer } from '../limits/ledger.ts'
 import type { Rate } from '../limits/rates.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
-import { computeHighestPrices, type Prices } from '../resources/prices.ts'
+import {
+  computeHighestPrices,
+  computeInputCost,
+  type Prices,
+  priceUnits,
+} from '../resources/prices.ts'
 import type { ExpectedInput } from '../translation/tokenizers/prompt.ts'
 import type { Costing } from './kind.ts'
 import { kinds } from './kinds.ts'
@@ -529,7 +532,7 @@ export function estimateUsage<K extends Kind>(
   const { estimateInput, estimateUnits }: Costing<K> = kinds[kind].costing
   const usage = createTextUsage(0, completion)
   const input = { ...usage.input, ...estimateInput(call) }
-  const drawn = kinds[kind].costing.describeDrawn(call as never)
+  const drawn = kinds[kind].costing.describeDrawn?.(call as never)
   return { ...usage, input, ...sumUnits(estimateUnits(call)), ...(drawn ? { drawn } : {}) }
 }
 
@@ -612,7 +615,8 @@ function quoteCall<K extends Kind>(
   const costing: Costing<K> = kinds[kind].costing
   const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
   const tokens = bounded.text + bounded.audio + bounded.video
-  const rates = computeHighestPrices(endpoint.prices, tokens, costing.describeDrawn(call, endpoint))
+  const drawn = costing.describeDrawn?.(call, endpoint)
+  const rates = computeHighestPrices(endpoint.prices, tokens, drawn)
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
   const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
   const surcharges =

@@ -28,7 +28,7 @@ import type {
   RouterInputs,
 } from './plan/candidates.ts'
 import type { KeptAnswer } from './traffic/response-cache.ts'
-import type { Permit } from './traffic/retry-budget.ts'
+import type { Permit } from './traffic.ts'
 import type { Tree, TreeTurn } from './tree.ts'
 import type { InferenceWorld } from './world.ts'
 
@@ -187,8 +187,6 @@ export class Run<K extends Kind = Kind> {
   readonly openingUses: RecordedUse[] = []
   /** What the uses of tools cost, by turn; null if they are free. */
   toolMoney: PaidUses[] | null = null
-  /** The media that were fetched for the call, as data URLs by their URL. */
-  readonly media: Map<string, string>
   /** The use of a tool of another run that makes this call; null for the call of a client. */
   readonly within: UseOfTool | null
   /** The calls that uses of its tools make, in the order in which they began. */
@@ -230,6 +228,7 @@ export class Run<K extends Kind = Kind> {
   /** Removes it from the list of running calls. */
   unlist: () => void = doNothing
   #createdAt: string | undefined
+  #media: Map<string, string> | undefined
   #numbers = 0
 
   constructor(options: RunOptions<K>) {
@@ -242,10 +241,15 @@ export class Run<K extends Kind = Kind> {
     this.startedAt = startedAt
     this.isDry = isDry
     this.within = within
-    this.media = within?.run.media ?? new Map()
     this.tree = within?.run.tree ?? null
     this.filtering = within?.run.filtering ?? null
     this.extensions = within?.run.extensions ?? NO_EXTENSIONS
+  }
+
+  /** The media that were fetched for the call, as data URLs by their URL. */
+  get media(): Map<string, string> {
+    this.#media ??= this.within?.run.media ?? new Map()
+    return this.#media
   }
 
   /** How many uses of tools this run is inside: 0 for the call of a client. */

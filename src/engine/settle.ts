@@ -14,16 +14,17 @@ import {
 } from '../language/usage.ts'
 import type { AnswerPart, Kind } from '../language/work.ts'
 import { keepModel } from '../limits/call-budgets.ts'
-import { computeCost } from '../limits/cost.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
 import type {
+  BatchResult,
   Generation,
   ProviderResponse,
   RecorderEntry,
 } from '../observability/generations/store.ts'
 import type { OutboxMessage } from '../observability/outbox.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
+import { computeCost } from '../resources/prices.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import { type ExtendedWorld, watchRun } from './extension.ts'
@@ -33,21 +34,20 @@ import { kinds } from './kinds.ts'
 import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
 import { estimatePromptNanos } from './reserve.ts'
-import type { OpenedAnswer } from './run.ts'
 import {
   type Attempt,
   hasDestinations,
   isDeparture,
+  type OpenedAnswer,
   type Outrun,
   type Run,
   type RunEnding,
   type SentRequest,
   type Step,
 } from './run.ts'
-import { forgetEntries } from './settle/entries.ts'
 import { isPlausible, listGenerationSteps, sumRunReceipts } from './settle/receipt.ts'
 import { renderTranscript } from './settle/transcript.ts'
-import { findSession } from './traffic/sessions.ts'
+import { findSession } from './traffic.ts'
 import type { TreeTurn } from './tree.ts'
 
 /** Settles the last step of a run, unless it was settled when another step was to follow. */
@@ -410,13 +410,20 @@ function getPricedTier(
 }
 
 /**
- * Charges the last step and records the call, once. Resolves when both are on disk; listeners are
- * notified then. Nothing of a run that was handed over: its job is. Throws 503 if they could not be
+ * Charges the last step and records the call, once. Resolves when both are on disk. Nothing of a run that was handed over: its job is. Throws 503 if they could not be
  * written in time.
  */
-export async function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K>): Promise<void> {
+export function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K>): void | Promise<void> {
   if (run.isHandedOver) return
-  const result = run.renderResult && (await run.renderResult())
+  if (!run.renderResult) return writeRecord(world, run, null)
+  return run.renderResult().then(result => writeRecord(world, run, result))
+}
+
+function writeRecord<K extends Kind>(
+  world: ExtendedWorld,
+  run: Run<K>,
+  result: BatchResult | null,
+): Promise<void> {
   const settled = getSettlementTime(world)
   const { step } = run
   // In the transaction of the call itself.
@@ -432,8 +439,13 @@ export async function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K
   if (transcript) entry.transcript = transcript
   if (outbox) entry.outbox = outbox
   if (result) entry.result = result
-  await world.recorder.record(entry)
-  if (others) await others
+  const written = world.recorder.record(entry)
+  return others ? Promise.all([written, others]).then(() => undefined) : written
+}
+
+/** Forgets what stood for a run until it is on record: its accounts, and its entries in the journal. */
+export function forgetRun(_: ExtendedWorld, run: Run): void {
+  if (run.isHandedOver) return
   if (run.closers) run.closeSubaccounts()
   forgetEntries(run)
 }
@@ -637,3 +649,16 @@ const TAKEN = { taken: true as const }
 
 const isOfAttempt = ({ step }: NonNullable<BrokenAnswer>, attempt: Attempt): boolean =>
   step.answer?.endpoint === attempt.endpoint && step.attempts.includes(attempt)
+
+/**
+ * Drops the entries of a run in the journal, and of those inside it: all but that of the step that
+ * goes on, if there is one.
+ */
+export function forgetEntries({ steps, toolMoney, inner }: Run, next?: Step): void {
+  for (const run of inner) forgetEntries(run)
+  for (const { journalEntry } of toolMoney ?? []) journalEntry?.forget()
+  for (const step of steps) {
+    step.outrun?.journalEntry?.forget()
+    if (step !== next) step.journalEntry?.forget()
+  }
+}

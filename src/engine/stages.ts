@@ -11,7 +11,7 @@ import {
 import { planStep } from './plan.ts'
 import { journalStep, reserveStep } from './reserve.ts'
 import type { Run, Step } from './run.ts'
-import { recordRun, settleLastStep } from './settle.ts'
+import { forgetRun, recordRun, settleLastStep } from './settle.ts'
 
 /** One stage of the life of a call, or of one of its steps. */
 interface Stage<Subject> {
@@ -79,7 +79,9 @@ export const STAGES: Stages = {
     // What the last step cost.
     { name: 'settle', run: settleLastStep },
     // Charged and on record: always, and once.
-    { name: 'record', run: recordRun, publishes: 'call.closed' },
+    { name: 'record', run: recordRun },
+    // What stood for it until then goes: its entries in the journal.
+    { name: 'forget', run: forgetRun, publishes: 'call.closed' },
   ],
 }
 
@@ -91,47 +93,59 @@ export function runStages<Subject extends { isDry: boolean }>(
   world: ExtendedWorld,
   stages: Stage<Subject>[],
   subject: Subject,
-  from = 0,
 ): void | Promise<void> {
+  const pause = runToPause(world, stages, subject, 0)
+  return pause && runOn(world, stages, subject, pause)
+}
+
+/** Where stages wait: for what one of them has begun, or as others have their turn. */
+interface Pause {
+  pending: Promise<void>
+  /** The stage that is to be done when that is over; null if it is done. */
+  stage: Pick<Stage<never>, 'publishes'> | null
+  /** The place of the next one. */
+  next: number
+}
+
+/** Runs stages from this place on, as long as none has to be awaited: most of most calls are not. */
+function runToPause<Subject extends { isDry: boolean }>(
+  world: ExtendedWorld,
+  stages: Stage<Subject>[],
+  subject: Subject,
+  from: number,
+): Pause | undefined {
   let startedAt: number | null = null
   for (let index = from; index < stages.length; index++) {
     const stage = stages[index]
     if (!stage || stage.when?.(subject, world) === false) continue
     if (stage.reads) startedAt ??= world.clock.ticks()
     const pending = stage.run(world, subject)
-    // Synchronous as long as nothing has to be awaited: most stages of most calls are.
-    if (pending) return continueStages(world, stages, subject, index, pending)
+    if (pending) return { pending, stage, next: index + 1 }
     if (stage.publishes) publishStageEvent(world, stage, subject)
     if (stage.reads && startedAt !== null && isLongTurn(world.clock, startedAt))
-      return resumeStages(world, stages, subject, index + 1)
+      return { pending: yieldToEventLoop(), stage: null, next: index + 1 }
+  }
+  return undefined
+}
+
+/** Runs the stages after a pause: one promise for all of them. */
+async function runOn<Subject extends { isDry: boolean }>(
+  world: ExtendedWorld,
+  stages: Stage<Subject>[],
+  subject: Subject,
+  first: Pause,
+): Promise<void> {
+  for (let pause: Pause | undefined = first; pause; ) {
+    await pause.pending
+    if (pause.stage?.publishes) publishStageEvent(world, pause.stage, subject)
+    pause = runToPause(world, stages, subject, pause.next)
   }
 }
 
-// Functions of their own: a closure in the loop would cost something in each of its turns.
-const resumeStages = <Subject extends { isDry: boolean }>(
-  world: ExtendedWorld,
-  stages: Stage<Subject>[],
-  subject: Subject,
-  index: number,
-): Promise<void> => yieldToEventLoop().then(() => runStages(world, stages, subject, index))
-
-const continueStages = <Subject extends { isDry: boolean }>(
-  world: ExtendedWorld,
-  stages: Stage<Subject>[],
-  subject: Subject,
-  index: number,
-  pending: Promise<void>,
-): Promise<void> =>
-  pending.then(() => {
-    const stage = stages[index]
-    if (stage?.publishes) publishStageEvent(world, stage, subject)
-    return runStages(world, stages, subject, index + 1)
-  })
-
-function publishStageEvent<Subject extends { isDry: boolean }>(
+function publishStageEvent(
   { events }: ExtendedWorld,
-  { publishes }: Stage<Subject>,
-  subject: Subject,
+  { publishes }: Pick<Stage<never>, 'publishes'>,
+  subject: { isDry: boolean },
 ): void {
   if (publishes && !subject.isDry) events.publish(publishes, subject as never)
 }

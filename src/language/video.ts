@@ -3,7 +3,7 @@
 import type { CallBase } from './call.ts'
 import { type PixelSize, pickNearest } from './image.ts'
 import type { CommonPart, StartPart } from './part.ts'
-import type { Units } from './units.ts'
+import type { Units } from './usage.ts'
 
 declare module './work.ts' {
   interface Work {

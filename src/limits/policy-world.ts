@@ -1,5 +1,4 @@
-import type { Mirror } from '../base/mirror.ts'
-import type { PackedMirror } from '../base/packed-mirror.ts'
+import type { Mirror, PackedMirror } from '../base/mirror.ts'
 import type { Region } from '../language/region.ts'
 import type { CatalogWorld } from '../resources/catalog-world.ts'
 import type { EndpointRule } from '../resources/models/catalog.ts'

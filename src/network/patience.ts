@@ -1,7 +1,7 @@
 import type { ByteSource } from '../base/byte-source.ts'
 import { Cancellation } from '../base/cancellation.ts'
+import { Timeout } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
-import { Timeout } from '../base/timeout.ts'
 
 /** Cancels a request that has been silent for too long, either way. */
 export class Patience {

@@ -1,7 +1,7 @@
 import { Cancellation } from '../base/cancellation.ts'
+import { Timeout } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
 import { type Json, parseObject } from '../base/json.ts'
-import { Timeout } from '../base/timeout.ts'
 import type { Provider } from '../resources/providers/provider.ts'
 import { authorize } from './authorize.ts'
 import type { UpstreamWorld } from './world.ts'

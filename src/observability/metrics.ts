@@ -2,13 +2,13 @@ import { VERSION } from '../base/version.ts'
 import { countSpentKeys } from '../resources/keys/view.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import type { Generation } from './generations/store.ts'
-import { ModelMetrics } from './metrics/by-model.ts'
 import {
   Counter,
   Histogram,
   type HistogramPoint,
   type Labels,
   type MetricReading,
+  ModelMetrics,
   readValue,
 } from './metrics/instruments.ts'
 import type { TelemetryWorld } from './world.ts'

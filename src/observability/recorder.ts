@@ -1,6 +1,6 @@
 import { GatewayError, unavailable } from '../base/errors.ts'
 import type { Events } from '../base/events.ts'
-import { toReceivedText } from '../base/halves.ts'
+import { toReceivedText } from '../base/printable.ts'
 import type { Finding, Generation, GenerationStore, RecorderEntry } from './generations/store.ts'
 import type { WrittenMessages } from './outbox.ts'
 

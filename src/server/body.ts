@@ -1,12 +1,11 @@
 import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../base/body.ts'
-import { yieldToEventLoop } from '../base/clock.ts'
+import { Timeout, yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError, invalid, tooLarge } from '../base/errors.ts'
 import { findNearest } from '../base/nearest.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
-import { Timeout } from '../base/timeout.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { readSearchParams } from './request-target.ts'
 
@@ -19,13 +18,21 @@ const LARGE_BODY = 1024 * 1024
  * Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws.
  * Others get their turn before and after a large one is parsed.
  */
-export async function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
-  const bytes = await readBytes(request)
-  findConnection(request)?.finishBody()
+export function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
+  return readBytes(request, bytes => {
+    findConnection(request)?.finishBody()
+    return bytes.length > SMALL_BODY
+      ? parseReleased(bytes, schema)
+      : parseBodyText(schema, decodeBody(bytes))
+  })
+}
+
+/** Parses a body whose bytes are released: in turns, where it is large. */
+async function parseReleased<T extends TSchema>(bytes: Uint8Array, schema: T): Promise<Static<T>> {
   const isLarge = bytes.length > LARGE_BODY
   if (isLarge) await yieldToEventLoop()
   const text = decodeBody(bytes)
-  if (bytes.length > SMALL_BODY) releaseBytes(bytes)
+  releaseBytes(bytes)
   if (isLarge) await yieldToEventLoop()
   const body = parseBodyText(schema, text)
   if (isLarge) await yieldToEventLoop()
@@ -34,10 +41,12 @@ export async function readBody<T extends TSchema>(request: Request, schema: T): 
 
 /** Reads a body as it is. Throws 413 for a large one, and 408 for a slow one. */
 export async function readWholeBody(request: Request): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = await readBytes(request)
+  const bytes = await readBytes(request, asTheyCame)
   findConnection(request)?.finishBody()
   return new Uint8Array(bytes)
 }
+
+const asTheyCame = (bytes: Uint8Array): Uint8Array => bytes
 
 /** The most bytes that are read of the body of a request that needs no key. */
 const LARGEST_ANONYMOUS = 64 * 1024
@@ -60,7 +69,7 @@ export async function readForm(request: Request): Promise<Record<string, string>
   const [type] = (request.headers.get('content-type') ?? '').split(';')
   if (type?.trim().toLowerCase() !== 'application/x-www-form-urlencoded')
     throw invalid('Expected Content-Type: application/x-www-form-urlencoded')
-  const bytes = await readBytes(request)
+  const bytes = await readBytes(request, asTheyCame)
   findConnection(request)?.finishBody()
   if (!isUtf8(bytes)) throw invalid('body: expected a form in UTF-8')
   const fields = [...new URLSearchParams(FORM_DECODER.decode(bytes))]
@@ -116,24 +125,27 @@ const NUMBERS: Record<string, RegExp> = {
 }
 
 /**
- * Reads the whole body, without its coding. Throws 413 for a large one, 408 for a slow one, and what
- * `decodeRequestBody` throws.
+ * Reads the whole body, without its coding, and resolves with what `use` makes of it. Throws 413 for
+ * a large one, 408 for a slow one, and what `decodeRequestBody` and `use` throw.
  */
-function readBytes(request: Request): Promise<Uint8Array> {
+function readBytes<Result>(request: Request, use: UseBytes<Result>): Promise<Result> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
-  if (length > getLargestBody(request)) throw tooLarge()
+  if (length > LARGEST_ANONYMOUS && length > getLargestBody(request))
+    return Promise.reject(tooLarge())
   const connection = findConnection(request)
   const pace = new Pace(connection?.bodySeconds ?? BODY_SECONDS)
-  if (!connection || connection.isWorking) return readPaced(request, length, pace)
-  return readUncalled(connection, length, () => readPaced(request, length, pace))
+  if (!connection || connection.isWorking) return readPaced(request, length, pace, use)
+  return readUncalled(connection, length, () => readPaced(request, length, pace, use))
 }
 
+type UseBytes<Result> = (bytes: Uint8Array) => Result | Promise<Result>
+
 /** Reads the body of a request that is no call, beside those of calls. Throws 503 without memory. */
-async function readUncalled(
+async function readUncalled<Result>(
   connection: Connection,
   length: number,
-  read: () => Promise<Uint8Array>,
-): Promise<Uint8Array> {
+  read: () => Promise<Result>,
+): Promise<Result> {
   const giveBack = connection.admitBody(length)
   try {
     return await connection.runUnlimited(read)
@@ -142,12 +154,17 @@ async function readUncalled(
   }
 }
 
-function readPaced(request: Request, length: number, pace: Pace): Promise<Uint8Array> {
+function readPaced<Result>(
+  request: Request,
+  length: number,
+  pace: Pace,
+  use: UseBytes<Result>,
+): Promise<Result> {
   if (request.headers.get('content-encoding') !== null)
-    return pace.limit(readDecodedBytes(request, pace))
-  return pace.limit(
-    length <= SMALL_BODY ? request.bytes() : readLimitedBytes(request, request.body, length, pace),
-  )
+    return pace.limit(readDecodedBytes(request, pace), use)
+  const isSmall = length <= SMALL_BODY
+  const bytes = isSmall ? request.bytes() : readLimitedBytes(request, request.body, length, pace)
+  return pace.limit(bytes, use)
 }
 
 // Loaded on first use: few clients compress what they send.
@@ -217,20 +234,28 @@ export class Pace {
     this.#longest = seconds * (isFile ? LONGEST_FILE : LONGEST)
   }
 
-  /** Waits for the body. Throws 408 when its time is over. */
-  limit<Result>(bytes: Promise<Result>): Promise<Result> {
+  /**
+   * Waits for the body, and resolves with what `use` makes of it. Throws 408 when its time is over,
+   * and what `use` throws.
+   */
+  limit<Bytes, Result = Bytes>(
+    bytes: Promise<Bytes>,
+    use: (bytes: Bytes) => Result | Promise<Result> = bytes => bytes as never,
+  ): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#wait(reject)
-      bytes.then(
-        whole => {
-          this.#timeout?.stop()
-          resolve(whole)
-        },
-        lost => {
-          this.#timeout?.stop()
-          reject(lost)
-        },
-      )
+      const lose = (lost: unknown) => {
+        this.#timeout?.stop()
+        reject(lost)
+      }
+      bytes.then(whole => {
+        this.#timeout?.stop()
+        try {
+          resolve(use(whole))
+        } catch (thrown) {
+          reject(thrown)
+        }
+      }, lose)
     })
   }
 

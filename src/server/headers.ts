@@ -1,8 +1,8 @@
 import type { Gateway } from '../app/gateway.ts'
 import { invalid } from '../base/errors.ts'
-import { HOPS_HEADER, parseHops } from '../base/hops.ts'
 import { toPrintable } from '../base/printable.ts'
 import { parseTraceparent } from '../base/traceparent.ts'
+import { HOPS_HEADER, parseHops } from '../engine/admit.ts'
 import type { Origin } from '../language/call.ts'
 import { type FindPeer, resolveRegion } from '../language/region.ts'
 import { getPolicy } from '../limits/effective.ts'
@@ -29,14 +29,16 @@ export function readOrigin(
   findPeer: FindPeer,
 ): Origin {
   const tags = headers.get('x-gateway-tags')
+  const traceparent = headers.get('traceparent')
+  const hops = headers.get(HOPS_HEADER)
   return {
     request_id: requestId,
     http_referer: readPrintable(headers, 'http-referer') ?? readPrintable(headers, 'referer'),
     title: readTitle(headers, config.service_name),
     user_agent: readPrintable(headers, 'user-agent'),
     region: resolveRegion(config, headers.get('host'), findPeer),
-    traceContext: parseTraceparent(headers.get('traceparent')),
-    hops: parseHops(headers.get(HOPS_HEADER)),
+    traceContext: traceparent === null ? null : parseTraceparent(traceparent),
+    hops: hops === null ? 0 : parseHops(hops),
     ...(tags === null ? {} : { tags }),
   }
 }

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { GatewayError } from '../../src/base/errors.ts'
-import { attemptInOrder } from '../../src/engine/attempt.ts'
+import { attemptStep } from '../../src/engine/attempt.ts'
 import { planRoute } from '../../src/engine/plan.ts'
 import type { RoutingPreferences } from '../../src/language/routing.ts'
 import { type Send, toIncomingResponse } from '../../src/network/egress.ts'
@@ -68,7 +68,7 @@ describe('calls that were planned before', () => {
     clock.pass(5_000)
     const all = Array.from({ length: 100 }, () => planned())
     expect(all[99]?.plan.endpoints[0]?.provider.slug).toBe('first')
-    await Promise.all(all.map(running => attemptInOrder(gateway, running)))
+    await Promise.all(all.map(running => attemptStep(gateway, running)))
     expect(count()).toEqual([1, 99, 0])
   })
 
@@ -76,14 +76,14 @@ describe('calls that were planned before', () => {
     const all = Array.from({ length: 3 }, () => planned())
     fail('first')
     fail('second')
-    await Promise.all(all.map(running => attemptInOrder(gateway, running)))
+    await Promise.all(all.map(running => attemptStep(gateway, running)))
     expect(count()).toEqual([0, 0, 3])
   })
 
   test('all began a cooldown are sent anyway, each to its first endpoint', async () => {
     const all = [planned(), planned({ only: ['second'] })]
     for (const name of NAMES) fail(name)
-    await Promise.all(all.map(running => attemptInOrder(gateway, running)))
+    await Promise.all(all.map(running => attemptStep(gateway, running)))
     expect(count()).toEqual([1, 1, 0])
   })
 })

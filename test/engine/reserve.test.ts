@@ -2,7 +2,7 @@ import { afterEach, describe, expect, mock, spyOn, test } from 'bun:test'
 import { isObject, type Json, readObject } from '../../src/base/json.ts'
 import { toNanos } from '../../src/base/money.ts'
 import type { UsdPerMillionTokens } from '../../src/config/prices.ts'
-import { checkCounts } from '../../src/engine/kinds/text/counts.ts'
+import { checkCounts } from '../../src/engine/kinds/text/understanding.ts'
 import { kinds } from '../../src/engine/kinds.ts'
 import {
   estimateCost,
@@ -15,12 +15,10 @@ import type { EmbeddingCall } from '../../src/language/embedding.ts'
 import type { Block } from '../../src/language/message.ts'
 import type { Params } from '../../src/language/params.ts'
 import type { Tool } from '../../src/language/tool.ts'
-import type { Usage } from '../../src/language/usage.ts'
-import { createTextUsage } from '../../src/language/usage.ts'
-import { computeCost } from '../../src/limits/cost.ts'
+import { createTextUsage, type Usage } from '../../src/language/usage.ts'
 import { openLedger } from '../../src/limits/ledger.ts'
 import type { Endpoint } from '../../src/resources/models/catalog.ts'
-import { toExactPrices } from '../../src/resources/prices.ts'
+import { computeCost, toExactPrices } from '../../src/resources/prices.ts'
 import { protocols } from '../../src/translation/protocols/registry.ts'
 import {
   buildEmbeddingCall,

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/base/errors.ts'
 import { parseConfig } from '../../src/config.ts'
-import { UNIT_ROWS } from '../../src/language/units.ts'
-import type { Drawn } from '../../src/language/usage.ts'
+import { type Drawn, UNIT_ROWS } from '../../src/language/usage.ts'
 import {
   computeHighestPrices,
   pickPrices,

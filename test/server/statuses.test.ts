@@ -4,9 +4,9 @@ import { getOperator } from '../../src/resources/actor.ts'
 import type { AuditEntry } from '../../src/resources/audit/store.ts'
 import {
   createGroupMapping,
+  finishSyncJob,
   type NewGroupMapping,
-} from '../../src/resources/scim/group-mappings.ts'
-import { finishSyncJob } from '../../src/resources/scim/sync-jobs.ts'
+} from '../../src/resources/scim/operations.ts'
 import { beginSession } from '../../src/resources/sign-ins.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'

@@ -6,7 +6,7 @@ import { type CredentialFailure, REFUSED_REST } from '../../resources/providers/
 import type { PooledCredential } from '../../resources/providers/provider.ts'
 import { isEndpointFault, SHORTEST_WAIT } from '../health.ts'
 import type { Run, RunningAttempt } from '../run.ts'
-import { findSession } from '../traffic/sessions.ts'
+import { findSession } from '../traffic.ts'
 import type { InferenceWorld } from '../world.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { TextPart } from '../../language/part.ts'
 import { countOutputTokens, createTextUsage } from '../../language/usage.ts'
-import { computeCost } from '../../limits/cost.ts'
+import { computeCost } from '../../resources/prices.ts'
 import { getTokenizerFamily } from '../../translation/tokenizers/families.ts'
 import { estimatePromptNanos } from '../reserve.ts'
 import type { OpenedAnswer, Step } from '../run.ts'

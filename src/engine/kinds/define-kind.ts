@@ -1,6 +1,5 @@
 import type { Block } from '../../language/message.ts'
-import { listUnits, type Units } from '../../language/units.ts'
-import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { createTextUsage, listUnits, type Units, type Usage } from '../../language/usage.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import {
   type CountTokens,
@@ -119,7 +118,6 @@ function buildCosting<K extends Kind>(definition: KindDefinition<K>): Costing<K>
     needsOutputLimit: () => false,
     limitUnits: call => call,
     limitOutput: call => call,
-    describeDrawn: () => undefined,
     priceOutputToken: () => 0n,
     priceSurcharge: () => 0n,
     ...definition.costing,

@@ -9,8 +9,7 @@ import {
   RESOLUTIONS,
 } from '../../language/image.ts'
 import type { Block } from '../../language/message.ts'
-import type { Units } from '../../language/units.ts'
-import type { Drawn } from '../../language/usage.ts'
+import type { Drawn, Units } from '../../language/usage.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'
 import {

@@ -1,6 +1,6 @@
 import type { Block } from '../../language/message.ts'
 import type { RerankCall, RerankDocument } from '../../language/rerank.ts'
-import type { Units } from '../../language/units.ts'
+import type { Units } from '../../language/usage.ts'
 import {
   computeContentBound,
   computeLargestContent,

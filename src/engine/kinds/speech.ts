@@ -8,8 +8,7 @@ import {
   type SpeechCall,
   type SpeechPart,
 } from '../../language/speech.ts'
-import type { Units } from '../../language/units.ts'
-import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { createTextUsage, type Units, type Usage } from '../../language/usage.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'
 import {

@@ -30,9 +30,14 @@ import {
   rewriteValue,
 } from './rewrite.ts'
 import { ChoiceFilter } from './text/choice-filter.ts'
-import { findHighestCount, removeCounts } from './text/counts.ts'
 import { isMeaningful, metering } from './text/metering.ts'
-import { listUnsupported, matchesModalities, understanding } from './text/understanding.ts'
+import {
+  findHighestCount,
+  listUnsupported,
+  matchesModalities,
+  removeCounts,
+  understanding,
+} from './text/understanding.ts'
 
 const filtering: ContentFiltering<'text'> = {
   rewriteTexts,
@@ -176,6 +181,7 @@ const costing: Partial<Costing<'text'>> = {
   estimateInput: computePromptBound,
   boundInput: computeLargestPrompt,
   countPrompts: () => 1,
+  estimateUnits: () => NO_SEARCHES,
   boundUnits: call => ({ search: countSearches(call) }),
   boundOutput,
   computeLeastOutput,
@@ -185,6 +191,9 @@ const costing: Partial<Costing<'text'>> = {
   priceOutputToken,
   priceSurcharge,
 }
+
+/** How often a model searches is its own choice: that is not expected, but bounded. */
+const NO_SEARCHES = {}
 
 /** No model makes use of less, and some refuse it. */
 const MIN_OUTPUT = 16

@@ -7,7 +7,7 @@ import type {
   TranscriptionCall,
   TranscriptionPart,
 } from '../../language/transcription.ts'
-import type { Units } from '../../language/units.ts'
+import type { Units } from '../../language/usage.ts'
 import type { FilterSet } from '../../limits/filters/filter-set.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'

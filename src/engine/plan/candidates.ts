@@ -6,7 +6,7 @@ import type { Limit } from '../../limits/ledger.ts'
 import type { Rule } from '../../limits/policy-world.ts'
 import type { DecryptedKey } from '../../resources/byok/decrypted-keys.ts'
 import type { Endpoint, Model } from '../../resources/models/catalog.ts'
-import type { Session } from '../traffic/sessions.ts'
+import type { Session } from '../traffic.ts'
 import type { DroppedEndpoint } from './refusal.ts'
 
 /** How the models of a call were found (wire reference K.4). */

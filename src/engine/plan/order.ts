@@ -155,7 +155,6 @@ export function deferEndpoints(
   endpoints: Endpoint[],
   routing: RoutingPreferences,
 ): Endpoint[] {
-  if (endpoints.length < 2) return endpoints
   const preferredFirst = sortByNumber(endpoints, endpoint =>
     Number(missesPreference(health, endpoint, routing)),
   )

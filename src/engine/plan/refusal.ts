@@ -12,7 +12,7 @@ import { listUnsupportedVideo } from '../../translation/protocols/videos/capabil
 import { getFacts } from '../../translation/tokenizers/prompt.ts'
 import { IMAGE_PARAMETERS } from '../kinds/image.ts'
 import { SPEECH_PARAMETERS } from '../kinds/speech.ts'
-import { nameOutputBound } from '../kinds/text/counts.ts'
+import { nameOutputBound } from '../kinds/text/understanding.ts'
 import { TRANSCRIPTION_PARAMETERS } from '../kinds/transcription.ts'
 import { VIDEO_PARAMETERS } from '../kinds/video.ts'
 import { kinds } from '../kinds.ts'

@@ -1,5 +1,5 @@
+import { Timeout } from '../../base/clock.ts'
 import { GatewayError } from '../../base/errors.ts'
-import { Timeout } from '../../base/timeout.ts'
 import type { Grant } from '../../limits/counters.ts'
 import type { Account, Bound, CostEstimate, Ledger } from '../../limits/ledger.ts'
 import type { Run } from '../run.ts'

@@ -1,12 +1,14 @@
-import { listUnits, UNITS, type Unit } from '../../language/units.ts'
 import {
   countInputTokens,
   countOutputTokens,
   createFreeReceipt,
   createTextUsage,
+  listUnits,
   type Receipt,
   type ServerToolCounts,
   sumReceipts,
+  UNITS,
+  type Unit,
   type Usage,
 } from '../../language/usage.ts'
 import type { Kind, Work } from '../../language/work.ts'

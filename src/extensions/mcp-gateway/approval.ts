@@ -1,6 +1,6 @@
+import { Timeout } from '../../base/clock.ts'
 import { denied } from '../../base/errors.ts'
 import { isObject, type Json } from '../../base/json.ts'
-import { Timeout } from '../../base/timeout.ts'
 import { clientLeft } from '../../engine/run.ts'
 import type { McpServer } from '../tools/mcp/server.ts'
 import type { ExtensionWorld } from '../world.ts'

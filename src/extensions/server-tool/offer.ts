@@ -1,7 +1,7 @@
 import { invalid } from '../../base/errors.ts'
 import { isObject, readString } from '../../base/json.ts'
 import type { Config } from '../../config.ts'
-import { findHighestCount } from '../../engine/kinds/text/counts.ts'
+import { findHighestCount } from '../../engine/kinds/text/understanding.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import type { Run } from '../../engine/run.ts'
 import { createTree } from '../../engine/tree.ts'

@@ -1,6 +1,6 @@
 import { Cancellation } from '../../base/cancellation.ts'
+import { Timeout } from '../../base/clock.ts'
 import { GatewayError } from '../../base/errors.ts'
-import { Timeout } from '../../base/timeout.ts'
 import type { ToolInvocation, ToolResult } from '../server-tool.ts'
 
 /** Why a use of a tool failed, in words for the model. Never has a secret or a third party's text. */

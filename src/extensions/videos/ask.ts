@@ -1,7 +1,7 @@
 import { Cancellation } from '../../base/cancellation.ts'
+import { Timeout } from '../../base/clock.ts'
 import { GatewayError, unavailable } from '../../base/errors.ts'
 import { parseExact } from '../../base/json.ts'
-import { Timeout } from '../../base/timeout.ts'
 import { authorize } from '../../network/authorize.ts'
 import type { IncomingResponse } from '../../network/egress.ts'
 import type { Provider } from '../../resources/providers/provider.ts'

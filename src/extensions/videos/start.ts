@@ -1,8 +1,14 @@
 import { unavailable } from '../../base/errors.ts'
 import type { Run, Step } from '../../engine/run.ts'
-import { forgetEntries } from '../../engine/settle/entries.ts'
 import { renderTranscript } from '../../engine/settle/transcript.ts'
-import { getSettlementTime, leaveUnpaid, recordRun, toGeneration } from '../../engine/settle.ts'
+import {
+  forgetEntries,
+  forgetRun,
+  getSettlementTime,
+  leaveUnpaid,
+  recordRun,
+  toGeneration,
+} from '../../engine/settle.ts'
 import { createTextUsage } from '../../language/usage.ts'
 import type { VideoCall } from '../../language/video.ts'
 import type { Kind } from '../../language/work.ts'
@@ -46,6 +52,7 @@ async function keepJob(world: ExtensionWorld, begun: JobRun): Promise<void> {
     step.receipt = leaveUnpaid(step, endpoint, createTextUsage(0, 0))
     if (run.ending) run.ending.error = error
     await recordRun(world, run)
+    forgetRun(world, run as unknown as Run)
     throw error
   }
   run.isHandedOver = true

@@ -1,10 +1,10 @@
 import type { Socket } from 'bun'
 import type { ByteSource } from '../../base/byte-source.ts'
 import type { Cancellation } from '../../base/cancellation.ts'
+import { Timeout } from '../../base/clock.ts'
 import { findLowestFree } from '../../base/descriptors.ts'
 import { readDescriptorLimit } from '../../base/machine.ts'
 import { openSocketCalls, SOL_SOCKET } from '../../base/socket-calls.ts'
-import { Timeout } from '../../base/timeout.ts'
 import { type Carrier, Exchange, type IncomingResponse } from './exchange.ts'
 
 /** A request to send. The body is whole. */

@@ -1,4 +1,4 @@
-import { stringifyWellFormed } from '../../base/halves.ts'
+import { stringifyWellFormed } from '../../base/printable.ts'
 
 /**
  * Writes a value as JSON that every parser and every column of texts takes: NUL, half of a surrogate

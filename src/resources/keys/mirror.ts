@@ -1,4 +1,4 @@
-import { PackedMirror } from '../../base/packed-mirror.ts'
+import { PackedMirror } from '../../base/mirror.ts'
 import { NO_MARK, type Packing } from '../../base/packed-rows.ts'
 import type { Key } from './store.ts'
 

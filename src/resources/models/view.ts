@@ -1,7 +1,7 @@
 import { renderUsdPerToken } from '../../base/money.ts'
 import { ALL_PARAMETERS } from '../../language/parameters.ts'
 import type { ServiceTier } from '../../language/routing.ts'
-import { UNIT_ROWS } from '../../language/units.ts'
+import { UNIT_ROWS } from '../../language/usage.ts'
 import { FREE, type Prices, type PriceTier } from '../prices.ts'
 import type { Endpoint, EndpointStats, Model } from './catalog.ts'
 

@@ -1,6 +1,5 @@
 import { invalid } from '../../base/errors.ts'
-import type { Json } from '../../base/json.ts'
-import { isLargeJson } from '../../base/json-bytes.ts'
+import { isLargeJson, type Json } from '../../base/json.ts'
 import type { PresetVersion } from './store.ts'
 
 /**

@@ -26,10 +26,11 @@ import type { CallContext, Dialect } from './dialect.ts'
 import {
   buildCallBase,
   CONVERSATION_FIELDS,
+  readExtraFields,
   refuseConversationFields,
   routingFields,
 } from './routing.ts'
-import { dryRunFields, readExtraFields } from './schema.ts'
+import { dryRunFields } from './schema.ts'
 import type { DialectWorld } from './world.ts'
 
 /**

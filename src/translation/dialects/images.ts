@@ -1,19 +1,95 @@
+import { type Static, Type } from '@sinclair/typebox'
 import { detectImageType, isDataUrl } from '../../base/data-url.ts'
 import { invalid } from '../../base/errors.ts'
 import { omitUndefined } from '../../base/json.ts'
 import { toUsd } from '../../base/money.ts'
+import {
+  closed,
+  list,
+  oneOf,
+  open,
+  optional,
+  SomeContent,
+  SomeName,
+} from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { ImageCall, ImagePart, Picture } from '../../language/image.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../language/usage.ts'
 import type { Actor } from '../../resources/actor.ts'
-import { readImageParams } from '../image-params.ts'
+import { IMAGE_FIELDS, readImageParams } from '../image-params.ts'
 import type { CallContext, Dialect, FormFile, Streaming } from './dialect.ts'
 import { renderErrorEvent, renderEvent, writeEvents } from './events.ts'
 import { toPictureUrl } from './form-picture.ts'
-import { ImagesForm, ImagesRequest, MAX_REFERENCES } from './images/schema.ts'
 import { readProviderOptions } from './provider-options.ts'
-import { buildCallBase } from './routing.ts'
+import { buildCallBase, providerWithOptions, routingFields } from './routing.ts'
+import { dryRunFields } from './schema.ts'
 import type { DialectWorld } from './world.ts'
+
+/**
+ * The images request (specification E8, wire reference E.1). Fields that are not named here are
+ * refused: one that a provider reads may ask for more pictures than were paid for.
+ */
+
+/** The most pictures to change or to draw alike. */
+const MAX_REFERENCES = 16
+
+const Reference = Type.Object(
+  {
+    type: Type.Literal('image_url'),
+    image_url: Type.Object({ url: SomeContent }, open),
+  },
+  open,
+)
+
+const { user, session_id, trace, stream } = routingFields
+
+/** OpenAI's clients may say how they want the pictures: there is one way. */
+const ResponseFormat = optional(oneOf('b64_json'))
+
+/** OpenAI's own fields: endpoints that do not have them do without. */
+const OPENAI_FIELDS = {
+  partial_images: optional(Type.Integer({ minimum: 0, maximum: 3 })),
+  moderation: optional(oneOf('auto', 'low')),
+  input_fidelity: optional(oneOf('high', 'low')),
+  style: optional(oneOf('vivid', 'natural')),
+  // The last two are of OpenAI's older models.
+  quality: optional(oneOf('auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd')),
+}
+
+/** The body of `POST /images`. */
+const ImagesRequest = Type.Object(
+  {
+    model: SomeName,
+    prompt: SomeContent,
+    ...IMAGE_FIELDS,
+    ...OPENAI_FIELDS,
+    response_format: ResponseFormat,
+    input_references: optional(list(Reference, { maxItems: MAX_REFERENCES })),
+    provider: providerWithOptions,
+    stream,
+    user,
+    session_id,
+    trace,
+    debug: optional(Type.Object(dryRunFields, closed)),
+  },
+  closed,
+)
+type ImagesRequest = Static<typeof ImagesRequest>
+
+/** The fields of the same as a form, as OpenAI's clients send it, beside its pictures. */
+const ImagesForm = Type.Object(
+  {
+    model: SomeName,
+    prompt: SomeContent,
+    ...IMAGE_FIELDS,
+    ...OPENAI_FIELDS,
+    response_format: ResponseFormat,
+    stream,
+    user,
+  },
+  closed,
+)
+type ImagesForm = Static<typeof ImagesForm> & { debug?: null }
 
 /**
  * Translates a checked body into a call. Throws 400 for sizes that contradict each other, for a

@@ -7,8 +7,12 @@ import { countInputTokens, type Receipt } from '../../language/usage.ts'
 import type { Actor } from '../../resources/actor.ts'
 import type { CallContext, Dialect } from './dialect.ts'
 import { type RerankDocument as DocumentBody, RerankRequest } from './rerank/schema.ts'
-import { buildCallBase, CONVERSATION_FIELDS, refuseConversationFields } from './routing.ts'
-import { readExtraFields } from './schema.ts'
+import {
+  buildCallBase,
+  CONVERSATION_FIELDS,
+  readExtraFields,
+  refuseConversationFields,
+} from './routing.ts'
 import type { DialectWorld } from './world.ts'
 
 type Ranking = Extract<RerankPart, { type: 'ranking' }>

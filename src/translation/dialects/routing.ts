@@ -1,6 +1,18 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { GatewayError, invalid } from '../../base/errors.ts'
-import { closed, list, Name, oneOf, optional, SomeName } from '../../base/schema-builders.ts'
+import type { Json } from '../../base/json.ts'
+import { listNearest } from '../../base/nearest.ts'
+import {
+  closed,
+  closeSchema,
+  LONGEST_NAME,
+  list,
+  Name,
+  oneOf,
+  open,
+  optional,
+  SomeName,
+} from '../../base/schema-builders.ts'
 import type { CallBase } from '../../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../../language/routing.ts'
 import { hashUser } from '../../limits/call-budgets.ts'
@@ -8,9 +20,53 @@ import type { Actor } from '../../resources/actor.ts'
 import { findProviderSlugs } from '../../resources/providers/names.ts'
 import { getDefaultModel } from '../../resources/workspaces.ts'
 import type { CallContext } from './dialect.ts'
-import { Plugin, readPlugins } from './plugins.ts'
+import { PLUGIN_ENTRIES } from './plugin-entries.ts'
 import { AnyObject } from './schema.ts'
 import type { DialectWorld } from './world.ts'
+
+const IDS = PLUGIN_ENTRIES.map(({ properties }) => properties.id.const)
+const OTHER_ID = `^(?!(${IDS.join('|')})$).`
+
+/**
+ * An entry of a body's `plugins`. Its fields depend on its `id` (wire reference C.4), and others are
+ * refused: here, or by the plugin that has no schema. `readPlugins` refuses an unknown `id`.
+ */
+const Plugin = Type.Union([
+  ...PLUGIN_ENTRIES.map(closeSchema),
+  Type.Object(
+    {
+      id: Type.String({ pattern: OTHER_ID, maxLength: LONGEST_NAME }),
+      enabled: Type.Optional(Type.Boolean()),
+    },
+    open,
+  ),
+])
+type Plugin = Json & { id: string; enabled?: boolean }
+
+/**
+ * Reads the options of a body's plugins, as a field to spread into the call; empty if there are
+ * none. Of two entries with one id the last counts. Throws 400 for a plugin that would have no
+ * effect, and the 400 that a plugin throws.
+ */
+export function readPlugins(
+  { plugins, config }: Pick<DialectWorld, 'plugins' | 'config'>,
+  entries: unknown[] | null | undefined,
+): Pick<CallBase, 'plugins'> {
+  const requested: Record<string, unknown> = {}
+  for (const [i, entry] of ((entries ?? []) as Plugin[]).entries()) {
+    const plugin = plugins.find(({ id }) => id === entry.id)
+    if (plugin)
+      requested[plugin.id] =
+        entry.enabled === false ? null : plugin.readOptions(entry, `plugins.${i}`, config)
+    else refuseMissing(plugins, `plugins.${i}.id`)
+  }
+  return Object.keys(requested).length > 0 ? { plugins: requested } : {}
+}
+
+function refuseMissing(plugins: DialectWorld['plugins'], at: string): never {
+  const names = plugins.map(plugin => plugin.id).join(', ')
+  throw invalid(`${at}: expected one of ${names}, found an unknown plugin`, at)
+}
 
 /**
  * The fields that all dialects share: routing, the end user and the session (wire reference C.1 and
@@ -239,3 +295,48 @@ function resolveProviderName({ catalog }: DialectWorld, name: string): string[] 
   }
   return []
 }
+
+/**
+ * Returns the unknown fields of a body, which go on to the provider; none is usual. Throws 400 for a
+ * misspelt field that bounds a call or protects what is in it, as it would bound nothing, and for a
+ * field of another API's shape (specification, Errors 7): `foreign` has what is expected in its place.
+ */
+export function readExtraFields(
+  body: object,
+  known: Set<string>,
+  foreign: Readonly<Record<string, string>> = NONE,
+): Json {
+  const extra: Json = {}
+  for (const name in body) {
+    if (known.has(name)) continue
+    if (Object.hasOwn(foreign, name) && body[name as keyof typeof body] != null)
+      throw invalid(`${name}: expected ${foreign[name]}`, name)
+    refuseMisspelt(name)
+    extra[name] = body[name as keyof typeof body]
+  }
+  return extra
+}
+
+const NONE = {}
+
+function refuseMisspelt(name: string): void {
+  if (OWN_NAMES.has(name)) return
+  const [meant] = listNearest(name, PROTECTING, name.length > 7 ? 2 : 1)
+  if (meant !== undefined)
+    throw invalid(`${name}: expected no such field; did you mean "${meant}"?`, name)
+}
+
+const PROTECTING = [
+  ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'max_tool_calls'],
+  ...['provider', 'plugins', 'models', 'stop_server_tools_when'],
+]
+
+/** Names near to these that other servers have, for something else or in another spelling. */
+const OWN_NAMES = new Set([
+  // vLLM and SGLang.
+  'min_tokens',
+  // Google, Bedrock and AI SDKs.
+  ...['maxTokens', 'maxOutputTokens', 'maxCompletionTokens', 'maxToolCalls'],
+  // Of other APIs than the call's own.
+  ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'max_tool_calls'],
+])

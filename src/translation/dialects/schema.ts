@@ -1,7 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { invalid } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
-import { listNearest } from '../../base/nearest.ts'
 import { oneOf, open, optional } from '../../base/schema-builders.ts'
 import type { CacheControl as Marker } from '../../language/message.ts'
 
@@ -69,51 +67,6 @@ export function readUnknownFields(fields: object, known: Set<string>): Json | un
   }
   return extra
 }
-
-/**
- * Returns the unknown fields of a body, which go on to the provider; none is usual. Throws 400 for a
- * misspelt field that bounds a call or protects what is in it, as it would bound nothing, and for a
- * field of another API's shape (specification, Errors 7): `foreign` has what is expected in its place.
- */
-export function readExtraFields(
-  body: object,
-  known: Set<string>,
-  foreign: Readonly<Record<string, string>> = NONE,
-): Json {
-  const extra: Json = {}
-  for (const name in body) {
-    if (known.has(name)) continue
-    if (Object.hasOwn(foreign, name) && body[name as keyof typeof body] != null)
-      throw invalid(`${name}: expected ${foreign[name]}`, name)
-    refuseMisspelt(name)
-    extra[name] = body[name as keyof typeof body]
-  }
-  return extra
-}
-
-const NONE = {}
-
-function refuseMisspelt(name: string): void {
-  if (OWN_NAMES.has(name)) return
-  const [meant] = listNearest(name, PROTECTING, name.length > 7 ? 2 : 1)
-  if (meant !== undefined)
-    throw invalid(`${name}: expected no such field; did you mean "${meant}"?`, name)
-}
-
-const PROTECTING = [
-  ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'max_tool_calls'],
-  ...['provider', 'plugins', 'models', 'stop_server_tools_when'],
-]
-
-/** Names near to these that other servers have, for something else or in another spelling. */
-const OWN_NAMES = new Set([
-  // vLLM and SGLang.
-  'min_tokens',
-  // Google, Bedrock and AI SDKs.
-  ...['maxTokens', 'maxOutputTokens', 'maxCompletionTokens', 'maxToolCalls'],
-  // Of other APIs than the call's own.
-  ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'max_tool_calls'],
-])
 
 /** Returns the unknown fields as a field to spread; empty if there are none. */
 export function toExtraField(extra: Json): { extra?: Json } {

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../../base/errors.ts'
-import { spellsHalves } from '../../base/halves.ts'
 import { ObjectScanner, type ObjectState } from '../../base/json-object.ts'
+import { spellsHalves } from '../../base/printable.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { FinishReason, TextPart } from '../../language/part.ts'
 import { unreadableAnswer } from './failure.ts'

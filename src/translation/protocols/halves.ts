@@ -1,5 +1,5 @@
-import { HalfJoiner, stringifyWellFormed } from '../../base/halves.ts'
 import { parseExact } from '../../base/json.ts'
+import { HalfJoiner, stringifyWellFormed } from '../../base/printable.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 

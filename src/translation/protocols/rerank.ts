@@ -2,9 +2,9 @@ import { invalid } from '../../base/errors.ts'
 import { type Json, parseCount } from '../../base/json.ts'
 import type { RerankCall, RerankDocument, RerankPart } from '../../language/rerank.ts'
 import type { Usage } from '../../language/usage.ts'
-import { findCounts } from './counts.ts'
 import { unreadableAnswer } from './failure.ts'
 import type { Protocol } from './protocol.ts'
+import { findCounts } from './reader.ts'
 
 /**
  * What the rerank protocols share: documents have no names that would need a field, and a streamed

@@ -1,5 +1,5 @@
-import { mendEscapes } from '../../base/halves.ts'
 import { isObject, type Json, parseObject } from '../../base/json.ts'
+import { mendEscapes } from '../../base/printable.ts'
 import type { TextCall } from '../../language/call.ts'
 
 /**

@@ -7,8 +7,7 @@ import {
   type TranscriptSegment,
   type TranscriptWord,
 } from '../../language/transcription.ts'
-import { readUnits, UNITS } from '../../language/units.ts'
-import { createTextUsage, type Usage } from '../../language/usage.ts'
+import { createTextUsage, readUnits, UNITS, type Usage } from '../../language/usage.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import { unreadableAnswer } from './failure.ts'
 import { readPassthrough } from './passthrough.ts'

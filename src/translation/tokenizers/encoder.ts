@@ -1,4 +1,4 @@
-import { Timeout } from '../../base/timeout.ts'
+import { Timeout } from '../../base/clock.ts'
 import { startWorkerAtOnce } from '../../base/worker.ts'
 import type { EncodingName } from './encodings.ts'
 

@@ -1,4 +1,4 @@
-import { countJsonBytes } from '../../base/json-bytes.ts'
+import { countJsonBytes } from '../../base/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Block, Message } from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'

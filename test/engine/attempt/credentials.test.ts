@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { GatewayError } from '../../../src/base/errors.ts'
 import type { EventMap } from '../../../src/base/events.ts'
-import { attemptInOrder } from '../../../src/engine/attempt.ts'
+import { attemptStep } from '../../../src/engine/attempt.ts'
 import { planRoute } from '../../../src/engine/plan.ts'
 import type { TextCall } from '../../../src/language/call.ts'
 import { type Send, toIncomingResponse } from '../../../src/network/egress.ts'
@@ -80,10 +80,7 @@ const call = (more: Partial<TextCall> = {}) => {
   const built = { ...buildTextCall({}), ...more }
   const plan = planRoute(gateway, 'text', built)
   const { signal } = new AbortController()
-  return attemptInOrder(
-    gateway,
-    beginStep(gateway, getOperator(gateway), 'text', built, plan, signal),
-  )
+  return attemptStep(gateway, beginStep(gateway, getOperator(gateway), 'text', built, plan, signal))
 }
 
 const callMany = (times: number) => Promise.all(Array.from({ length: times }, () => call()))

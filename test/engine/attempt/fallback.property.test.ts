@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { GatewayError } from '../../../src/base/errors.ts'
-import { attemptInOrder } from '../../../src/engine/attempt.ts'
+import { attemptStep } from '../../../src/engine/attempt.ts'
 import { planRoute } from '../../../src/engine/plan.ts'
 import type { TextCall } from '../../../src/language/call.ts'
 import { type Send, toIncomingResponse } from '../../../src/network/egress.ts'
@@ -89,7 +89,7 @@ async function openCall(gateway: Gateway, fields: Partial<TextCall>): Promise<vo
   const plan = planRoute(gateway, 'text', asked)
   const step = beginStep(gateway, getOperator(gateway), 'text', asked, plan, signal)
   try {
-    await attemptInOrder(gateway, step)
+    await attemptStep(gateway, step)
   } finally {
     step.run.unlist?.()
   }

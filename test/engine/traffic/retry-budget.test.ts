@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type Permit, RetryBudget } from '../../../src/engine/traffic/retry-budget.ts'
+import { type Permit, RetryBudget } from '../../../src/engine/traffic.ts'
 import { TestClock } from '../../support/gateway.ts'
 
 function openBudget(size: number) {

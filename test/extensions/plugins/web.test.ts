@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/base/errors.ts'
 import { parseConfig } from '../../../src/config.ts'
-import { readPlugins } from '../../../src/translation/dialects/plugins.ts'
+import { readPlugins } from '../../../src/translation/dialects/routing.ts'
 import { testGateway } from '../../support/gateway.ts'
 
 const gateway = await testGateway()

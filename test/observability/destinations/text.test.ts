@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
-import { toReceivedText } from '../../../src/base/halves.ts'
+import { toReceivedText } from '../../../src/base/printable.ts'
 import {
   buildHeaders,
   fillConfig,

@@ -5,16 +5,16 @@ import { GatewayError } from '../../../src/base/errors.ts'
 import { type Actor, getOperator } from '../../../src/resources/actor.ts'
 import type { WorkspaceMember } from '../../../src/resources/members/store.ts'
 import {
-  createGroupMapping,
-  deleteGroupMapping,
-  updateGroupMapping,
-} from '../../../src/resources/scim/group-mappings.ts'
-import {
   createScimGroup,
   deleteScimGroup,
   patchScimGroup,
 } from '../../../src/resources/scim/groups.ts'
-import { finishSyncJob } from '../../../src/resources/scim/sync-jobs.ts'
+import {
+  createGroupMapping,
+  deleteGroupMapping,
+  finishSyncJob,
+  updateGroupMapping,
+} from '../../../src/resources/scim/operations.ts'
 import { createScimUser, deleteScimUser, patchScimUser } from '../../../src/resources/scim/users.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/resources/workspaces.ts'
 import { testGateway } from '../../support/gateway.ts'

@@ -4,10 +4,7 @@ import { getOperator } from '../../../src/resources/actor.ts'
 import { listAudit } from '../../../src/resources/audit.ts'
 import { createKey, updateKey } from '../../../src/resources/keys.ts'
 import { updateMember } from '../../../src/resources/members.ts'
-import {
-  createGroupMapping,
-  updateGroupMapping,
-} from '../../../src/resources/scim/group-mappings.ts'
+import { createGroupMapping, updateGroupMapping } from '../../../src/resources/scim/operations.ts'
 import { createWorkspace } from '../../../src/resources/workspaces.ts'
 import { getApp } from '../../support/app.ts'
 import { testGateway } from '../../support/gateway.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readExtraFields } from '../../../src/translation/dialects/schema.ts'
+import { readExtraFields } from '../../../src/translation/dialects/routing.ts'
 
 const read = (name: string) => readExtraFields({ model: 'm', [name]: 1 }, new Set(['model']))
 

@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'bun:test'
-import { readUnits, UNIT_ROWS, UNITS, type Units } from '../../../src/language/units.ts'
-import { createTextUsage, type Usage } from '../../../src/language/usage.ts'
-import { computeCost } from '../../../src/limits/cost.ts'
-import { toExactPrices } from '../../../src/resources/prices.ts'
+import {
+  createTextUsage,
+  readUnits,
+  UNIT_ROWS,
+  UNITS,
+  type Units,
+  type Usage,
+} from '../../../src/language/usage.ts'
+import { computeCost, toExactPrices } from '../../../src/resources/prices.ts'
 import { readUsage as anthropic } from '../../../src/translation/protocols/anthropic-messages/usage.ts'
 import { readUsage as bedrock } from '../../../src/translation/protocols/bedrock-converse/usage.ts'
 import { readUsage as cohere } from '../../../src/translation/protocols/cohere-chat/reader.ts'

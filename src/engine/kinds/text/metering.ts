@@ -1,13 +1,12 @@
-import { isObject } from '../../../base/json.ts'
+import { isObject, parseObject } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { TextPart } from '../../../language/part.ts'
+import type { Tool } from '../../../language/tool.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
 import { type CountTokens, estimatePrompt } from '../../../translation/tokenizers/prompt.ts'
 import { estimateByRuleOfThumb } from '../../../translation/tokenizers/rule-of-thumb.ts'
 import type { Meter, Metering } from '../../kind.ts'
-import { findHighestCount } from './counts.ts'
-import { ToolCalls } from './tool-calls.ts'
-import { offersTools } from './understanding.ts'
+import { findHighestCount, offersTools } from './understanding.ts'
 
 export const metering: Partial<Metering<'text'>> = {
   startMeter: call => new TextMeter(call),
@@ -166,12 +165,14 @@ function estimateSoundTokens(characters: number, format: unknown): number {
   return Math.ceil(seconds * PER_SECOND)
 }
 
+const NO_PIECES: string[] = []
+
 /** What a client received, in pieces: joined only if it has to be counted. */
 class DeliveredText {
-  readonly #choices = new Map<number, string[]>()
+  #choices: Map<number, string[]> | null = null
   /** The choice of the last piece, and its pieces: most answers have one choice. */
   #last: number | null = null
-  #pieces: string[] = []
+  #pieces = NO_PIECES
   #kept = 0
   #characters = 0
   #pending = ''
@@ -200,12 +201,13 @@ class DeliveredText {
 
   /** Counts all of it. What was not kept counts by a rule of thumb, as it passed. */
   async count(count: CountTokens): Promise<number> {
-    const texts = [...this.#choices.values()].map(deltas => deltas.join(''))
+    const texts = [...(this.#choices?.values() ?? [])].map(deltas => deltas.join(''))
     const kept = texts.length === 0 ? 0 : await count(texts)
     return kept + this.#overflow + estimateByRuleOfThumb([this.#pending])
   }
 
   #findPieces(choice: number): string[] {
+    this.#choices ??= new Map()
     const known = this.#choices.get(choice)
     if (known) return known
     const pieces: string[] = []
@@ -219,4 +221,78 @@ class DeliveredText {
     this.#overflow += estimateByRuleOfThumb([this.#pending])
     this.#pending = ''
   }
+}
+
+/** Characters of arguments that are kept for judging. An answer that has more is not judged. */
+const MAX_INPUT = 1024 * 1024
+
+interface ToolCall {
+  choice: number
+  index: number
+  name: string
+  input: string[]
+}
+
+/**
+ * How an answer calls the tools that it was offered. This is no schema validation. A call must name
+ * one of the tools and have an object of arguments with the required members: that separates
+ * providers whose templates and parsers work from others.
+ */
+class ToolCalls {
+  readonly #call: TextCall
+  readonly #toolCalls: ToolCall[] = []
+  /** The last call of each choice and index: pieces belong to it. */
+  readonly #latest = new Map<string, ToolCall>()
+  #kept = 0
+
+  constructor(call: TextCall) {
+    this.#call = call
+  }
+
+  startCall({ choice, index, name }: Extract<TextPart, { type: 'tool-call-start' }>): void {
+    const started = { choice, index, name, input: [] }
+    this.#toolCalls.push(started)
+    this.#latest.set(`${choice} ${index}`, started)
+  }
+
+  continueCall({ choice, index, input }: Extract<TextPart, { type: 'tool-call-delta' }>): void {
+    this.#kept += input.length
+    if (this.#kept > MAX_INPUT) return
+    this.#latest.get(`${choice} ${index}`)?.input.push(input)
+  }
+
+  /**
+   * Tells whether all of them are valid, in an answer with this finish reason that has delivered
+   * anything or not. Null if it does not tell: it was cut, it called tools of another kind, or it
+   * said something else and was free to.
+   */
+  areValid(reason: string | null, delivered: boolean): boolean | null {
+    if (reason === 'error') return false
+    if (reason === 'length' || reason === 'content_filter' || this.#kept > MAX_INPUT) return null
+    if (this.#toolCalls.length === 0) return mustCallTool(this.#call) || !delivered ? false : null
+    const verdicts = this.#toolCalls.map(call => isValidCall(call, this.#call.tools))
+    return verdicts.includes(false) ? false : verdicts.includes(null) ? null : true
+  }
+}
+
+const mustCallTool = ({ params: { tool_choice } }: TextCall): boolean =>
+  tool_choice === 'required' || (typeof tool_choice === 'object' && tool_choice.type === 'function')
+
+/** Null for a call of anything but a function, which has its own rules. */
+function isValidCall({ name, input }: ToolCall, tools: Tool[]): boolean | null {
+  const tool = tools.find(candidate => candidate.type === 'function' && candidate.name === name)
+  if (tool?.type !== 'function')
+    return tools.some(candidate => candidate.type === 'other') ? null : false
+  const text = input.join('').trim()
+  // Some models send no arguments at all for a function without parameters, and clients accept
+  // that.
+  const args = text === '' ? {} : parseObject(text)
+  return (
+    args !== undefined && listRequired(tool.parameters).every(member => Object.hasOwn(args, member))
+  )
+}
+
+function listRequired(parameters: unknown): string[] {
+  const required = isObject(parameters) ? parameters.required : undefined
+  return Array.isArray(required) ? required.filter(member => typeof member === 'string') : []
 }

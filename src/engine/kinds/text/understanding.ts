@@ -1,7 +1,10 @@
+import { invalid } from '../../../base/errors.ts'
+import { isObject, type Json, parseCount } from '../../../base/json.ts'
 import type { Capability, TextCall } from '../../../language/call.ts'
 import { type Block, type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
 import { SERVICE_TIERS, type ServiceTier } from '../../../language/routing.ts'
+import type { Kind, Work } from '../../../language/work.ts'
 import type { Endpoint, Model } from '../../../resources/models/catalog.ts'
 import { askForSummary, isCompacting } from '../../../translation/compaction.ts'
 import { protocols } from '../../../translation/protocols/registry.ts'
@@ -14,7 +17,6 @@ import {
   RICH,
 } from '../../../translation/tokenizers/prompt.ts'
 import type { KindDefinition } from '../define-kind.ts'
-import { checkCounts } from './counts.ts'
 import { restoreDrawn } from './drawn-items.ts'
 import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
 import { replaceNativeBlocks } from './native-blocks.ts'
@@ -133,10 +135,7 @@ const MISSED = ['tools', 'response_format', 'verbosity']
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const { features } = getFacts(given.messages)
   const own = features & REASONING ? dropForeignThoughts(given, endpoint) : given
-  const tiered = fitServiceTier(own, endpoint)
-  const call = isAtHome(given, endpoint)
-    ? fitCompaction(tiered, endpoint)
-    : replaceOwnForms(tiered, endpoint)
+  const call = fitForms(fitServiceTier(own, endpoint), endpoint)
   const unsupported = listUnsupported(endpoint, call)
   // A copy where something may be left out: only of a call that was changed is that listed.
   if (unsupported.length === 0)
@@ -154,11 +153,15 @@ const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
 
 const COMPACTING = new Set(['openai', 'azure'])
 
-/** Returns the call without what only providers of its own API have a form for. */
-const replaceOwnForms = (call: TextCall, endpoint: Endpoint): TextCall =>
-  hasOwnForms(call)
+/** Returns the call without what the endpoint's provider has no form for, as it has another API. */
+function fitForms(call: TextCall, endpoint: Endpoint): TextCall {
+  const hasForms = hasOwnForms(call)
+  if (!hasForms && call.dialect !== 'responses') return call
+  if (isAtHome(call, endpoint)) return fitCompaction(call, endpoint)
+  return hasForms
     ? replaceNativeBlocks(replaceNativeItems(replaceTools(restoreOwn(call, endpoint), endpoint)))
     : call
+}
 
 const restoreOwn = (call: TextCall, { protocol }: Endpoint): TextCall =>
   call.dialect === 'responses' && protocol === 'gemini' ? restoreDrawn(call) : call
@@ -254,4 +257,134 @@ function fitServiceTier(call: TextCall, endpoint: Endpoint): TextCall {
 // The word of `/messages` for priority (wire reference K.5).
 function omitSpeed({ speed: _, ...extra }: TextCall['extra']): TextCall['extra'] {
   return extra
+}
+
+/** What a count of a request multiplies or bounds. */
+type CountRole = 'answers' | 'output' | 'reasoning' | 'searches'
+
+/**
+ * Fields that the gateway does not interpret and that some provider reads as a count of what it
+ * charges for, by name. They stand in the body or in one of the `CONTAINERS`.
+ */
+const COUNT_ROLES = new Map<string, CountRole>([
+  ['n', 'answers'],
+  ['best_of', 'answers'],
+  ['num_generations', 'answers'],
+  ['num_return_sequences', 'answers'],
+  ['candidate_count', 'answers'],
+  ['candidateCount', 'answers'],
+  ['max_tokens', 'output'],
+  ['maxTokens', 'output'],
+  ['max_completion_tokens', 'output'],
+  ['max_output_tokens', 'output'],
+  ['maxOutputTokens', 'output'],
+  ['max_new_tokens', 'output'],
+  ['max_tokens_to_sample', 'output'],
+  ['n_predict', 'output'],
+  ['num_predict', 'output'],
+  ['budget_tokens', 'reasoning'],
+  ['thinking_budget', 'reasoning'],
+  ['thinkingBudget', 'reasoning'],
+  ['reasoning_budget', 'reasoning'],
+  ['max_uses', 'searches'],
+  ['max_tool_calls', 'searches'],
+])
+
+/** Objects of a body in which providers look for such fields. */
+const CONTAINERS = new Set([
+  'additionalModelRequestFields',
+  'chat_template_kwargs',
+  'extra_body',
+  'generationConfig',
+  'generation_config',
+  'inferenceConfig',
+  'options',
+  'parameters',
+  'reasoning',
+  'reasoning_config',
+  'sampling_params',
+  'search_parameters',
+  'thinking',
+  'thinkingConfig',
+  'thinking_config',
+  'web_search_options',
+])
+
+/** A count of a request: where it stands, what it counts, and what the caller wrote. */
+interface CountField {
+  path: string
+  role: CountRole
+  value: unknown
+}
+
+/**
+ * Checks every count that the cost of a call depends on. What is counted is what is sent: a count
+ * that providers may read in different ways is refused. Throws 400 naming the field.
+ */
+export function checkCounts(call: TextCall): void {
+  const { extra, tools, params } = call
+  for (const { path, role, value } of listCounts(extra))
+    checkCount(path, value, role === 'answers' ? 1 : 0)
+  const { max_tokens, reasoning, web_search_options } = params
+  if (max_tokens != null) checkCount(nameOutputBound(call), max_tokens)
+  checkCount('reasoning.max_tokens', reasoning?.max_tokens)
+  if (isObject(web_search_options))
+    checkCount('web_search_options.max_uses', web_search_options.max_uses)
+  for (const [index, tool] of tools.entries())
+    if (tool.type === 'other' && isObject(tool.value))
+      checkCount(`tools.${index}.max_uses`, tool.value.max_uses)
+}
+
+/** Returns the name of the bound of a call's output, as its client's API has it. */
+export const nameOutputBound = (call: Work[Kind]['call']): string =>
+  call.kind === 'text' && call.dialect === 'responses' ? 'max_output_tokens' : 'max_tokens'
+
+// A call for no answer would be paid for nothing.
+function checkCount(path: string, value: unknown, least = 0): void {
+  if (value != null && !((parseCount(value) ?? -1) >= least))
+    throw invalid(`${path}: expected a whole number from ${least} to 1000000000`, path)
+}
+
+/**
+ * Returns the highest count of a role among the fields that the gateway does not interpret; 0
+ * without any.
+ */
+export function findHighestCount({ extra }: TextCall, role: CountRole): number {
+  let highest = 0
+  for (const field of listCounts(extra))
+    if (field.role === role) highest = Math.max(highest, parseCount(field.value) ?? 0)
+  return highest
+}
+
+/** Returns the fields without the counts of these roles. */
+export function removeCounts(extra: Json, roles: CountRole[]): Json {
+  if (!listCounts(extra).some(({ role }) => roles.includes(role))) return extra
+  const kept: Json = {}
+  for (const [name, value] of Object.entries(extra)) {
+    const role = COUNT_ROLES.get(name)
+    if (role && roles.includes(role)) continue
+    kept[name] = CONTAINERS.has(name) && isObject(value) ? removeCounts(value, roles) : value
+  }
+  return kept
+}
+
+// Most calls have no such field.
+function listCounts(extra: Json): CountField[] {
+  for (const _ in extra) return collectCounts(extra, '', [])
+  return NO_COUNTS
+}
+
+const NO_COUNTS: CountField[] = []
+
+function collectCounts(extra: Json, prefix: string, found: CountField[]): CountField[] {
+  for (const name in extra) {
+    const value = extra[name]
+    if (isObject(value) && CONTAINERS.has(name)) {
+      collectCounts(value, `${prefix}${name}.`, found)
+      continue
+    }
+    const role = COUNT_ROLES.get(name)
+    if (role) found.push({ path: prefix + name, role, value })
+  }
+  return found
 }

@@ -1,6 +1,6 @@
 import { Cancellation } from '../../../base/cancellation.ts'
+import { Timeout } from '../../../base/clock.ts'
 import { GatewayError } from '../../../base/errors.ts'
-import { Timeout } from '../../../base/timeout.ts'
 import type { IncomingResponse } from '../../../network/egress.ts'
 import { checkUntrustedUrl } from '../../../network/untrusted-url.ts'
 import type { UpstreamWorld } from '../../../network/world.ts'

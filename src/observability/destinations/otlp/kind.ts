@@ -1,5 +1,5 @@
 import type { Static, TObject } from '@sinclair/typebox'
-import { toReceivedText } from '../../../base/halves.ts'
+import { toReceivedText } from '../../../base/printable.ts'
 import { buildHeaders, fillConfig } from '../config.ts'
 import { judgeOtlp } from '../judge.ts'
 import type { DeliveryRequest, DestinationKind } from '../kind.ts'

@@ -6,9 +6,8 @@ import {
   readObject,
   readObjects,
 } from '../../../base/json.ts'
-import { readUnits } from '../../../language/units.ts'
-import type { Usage } from '../../../language/usage.ts'
-import { refuseImpossibleCounts } from '../counts.ts'
+import { readUnits, type Usage } from '../../../language/usage.ts'
+import { refuseImpossibleCounts } from '../reader.ts'
 
 /**
  * Returns an Anthropic usage object in disjoint classes. `input_tokens` includes neither cache

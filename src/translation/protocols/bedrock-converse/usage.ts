@@ -1,6 +1,6 @@
 import { type Json, parseCount, readObjects } from '../../../base/json.ts'
 import type { Usage } from '../../../language/usage.ts'
-import { refuseImpossibleCounts } from '../counts.ts'
+import { refuseImpossibleCounts } from '../reader.ts'
 
 /**
  * Returns a Converse `TokenUsage` in disjoint classes. `inputTokens` includes neither cache reads

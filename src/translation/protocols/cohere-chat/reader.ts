@@ -12,7 +12,6 @@ import type { TextCall } from '../../../language/call.ts'
 import type { Logprobs, TextPart } from '../../../language/part.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import { refuseImpossibleCounts } from '../counts.ts'
 import { translateFailure, unreadableAnswer } from '../failure.ts'
 import type { Frame, Reader } from '../protocol.ts'
 import {
@@ -20,6 +19,7 @@ import {
   MAX_CALLS,
   type OwnEnds,
   readEnd,
+  refuseImpossibleCounts,
   toUrlCitation,
   UnreadableEvents,
 } from '../reader.ts'

@@ -2,7 +2,6 @@ import { isObject, type Json, readObjects } from '../../../base/json.ts'
 import type { EmbeddingCall, EmbeddingPart } from '../../../language/embedding.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { readFailure } from '../bedrock-converse/failure.ts'
-import { findCounts } from '../counts.ts'
 import {
   assertInputCount,
   embeddingDefaults,
@@ -12,6 +11,7 @@ import {
 } from '../embeddings.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import { findCounts } from '../reader.ts'
 import {
   buildBody as buildCohereBody,
   MAX_INPUTS,

@@ -3,7 +3,6 @@ import type { EmbeddingCall, EmbeddingPart } from '../../../language/embedding.t
 import type { Block } from '../../../language/message.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { readFailure } from '../cohere-chat/failure.ts'
-import { findCounts } from '../counts.ts'
 import {
   assertInputCount,
   embeddingDefaults,
@@ -16,6 +15,7 @@ import {
 } from '../embeddings.ts'
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import { findCounts } from '../reader.ts'
 
 /** Cohere's embed, version 2: `POST {base_url}/embed` (https://docs.cohere.com/reference/embed). */
 export const cohereEmbeddings: Protocol<'embedding'> = {

@@ -4,7 +4,6 @@ import type { EmbeddingCall, EmbeddingPart } from '../../../language/embedding.t
 import type { Block } from '../../../language/message.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import { findCounts } from '../counts.ts'
 import {
   assertInputCount,
   embeddingDefaults,
@@ -19,6 +18,7 @@ import { unreadableAnswer } from '../failure.ts'
 import { isVertex } from '../gemini/capabilities.data.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import { findCounts } from '../reader.ts'
 
 /**
  * Google's embeddings: `:embedContent` for one input and `:batchEmbedContents` for several

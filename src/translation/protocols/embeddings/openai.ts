@@ -4,13 +4,13 @@ import type { EmbeddingCall, EmbeddingInput, EmbeddingPart } from '../../../lang
 import type { Block } from '../../../language/message.ts'
 import { countInputTokens, type Usage } from '../../../language/usage.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import { findCounts } from '../counts.ts'
 import { embeddingDefaults, type Purpose, parsePurpose, toEmbeddingParts } from '../embeddings.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
 import { readUsage } from '../openai-chat/usage.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
+import { findCounts } from '../reader.ts'
 
 /** How OpenAI-compatible servers differ: the names of their parameters and of the purposes. */
 interface ParameterNames {

@@ -1,7 +1,6 @@
 import { type Json, parseCount, readObjects } from '../../../base/json.ts'
-import { readUnits } from '../../../language/units.ts'
-import type { Usage } from '../../../language/usage.ts'
-import { refuseImpossibleCounts } from '../counts.ts'
+import { readUnits, type Usage } from '../../../language/usage.ts'
+import { refuseImpossibleCounts } from '../reader.ts'
 
 /**
  * Returns Google's `usageMetadata` in disjoint classes. `promptTokenCount` includes cached tokens,

@@ -16,7 +16,6 @@ import {
 } from '../../../language/image.ts'
 import { createTextUsage, type Usage } from '../../../language/usage.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import { refuseImpossibleCounts } from '../counts.ts'
 import { unreadableAnswer } from '../failure.ts'
 import {
   imageDefaults,
@@ -30,7 +29,7 @@ import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
 import { openaiChat } from '../openai-chat.ts'
 import type { Frame, Protocol, Reader, UpstreamRequest } from '../protocol.ts'
-import { UnreadableEvents } from '../reader.ts'
+import { refuseImpossibleCounts, UnreadableEvents } from '../reader.ts'
 import { drawsByChat, isGptImage, pickCompression, pickFormat } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
 import { fireworksImages } from './fireworks.ts'

@@ -1,7 +1,6 @@
 import { isObject, type Json, parseCount, parsePartCount } from '../../../base/json.ts'
-import { readUnits } from '../../../language/units.ts'
-import type { Usage } from '../../../language/usage.ts'
-import { refuseImpossibleCounts } from '../counts.ts'
+import { readUnits, type Usage } from '../../../language/usage.ts'
+import { refuseImpossibleCounts } from '../reader.ts'
 
 /**
  * Reads an OpenAI usage object into disjoint classes. There `prompt_tokens` includes cached,

@@ -1,7 +1,6 @@
 import { type Json, parseCount, parsePartCount, readObject } from '../../../base/json.ts'
-import { readUnits } from '../../../language/units.ts'
-import type { Usage } from '../../../language/usage.ts'
-import { refuseImpossibleCounts } from '../counts.ts'
+import { readUnits, type Usage } from '../../../language/usage.ts'
+import { refuseImpossibleCounts } from '../reader.ts'
 
 /**
  * Reads the usage of a response into disjoint classes. There `input_tokens` includes tokens read

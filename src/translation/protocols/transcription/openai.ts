@@ -16,15 +16,13 @@ import {
   wantsSpeakers,
   wantsWords,
 } from '../../../language/transcription.ts'
-import { readUnits } from '../../../language/units.ts'
-import { createTextUsage, type Usage } from '../../../language/usage.ts'
+import { createTextUsage, readUnits, type Usage } from '../../../language/usage.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import { refuseImpossibleCounts } from '../counts.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { readFailure, readStreamFailure } from '../openai-chat/failure.ts'
 import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
 import type { Frame, Protocol, Reader, UpstreamRequest } from '../protocol.ts'
-import { UnreadableEvents } from '../reader.ts'
+import { refuseImpossibleCounts, UnreadableEvents } from '../reader.ts'
 import {
   attachRecording,
   readSeconds,

@@ -21,15 +21,15 @@ import { createKey, deleteKey, updateKey } from '../../../../src/resources/keys.
 import { addMember, deactivateMember, updateMember } from '../../../../src/resources/members.ts'
 import { createPreset, updatePreset } from '../../../../src/resources/presets.ts'
 import {
-  createGroupMapping,
-  deleteGroupMapping,
-} from '../../../../src/resources/scim/group-mappings.ts'
-import {
   createScimGroup,
   deleteScimGroup,
   replaceScimGroup,
 } from '../../../../src/resources/scim/groups.ts'
-import { finishSyncJob } from '../../../../src/resources/scim/sync-jobs.ts'
+import {
+  createGroupMapping,
+  deleteGroupMapping,
+  finishSyncJob,
+} from '../../../../src/resources/scim/operations.ts'
 import { createScimToken, revokeScimToken } from '../../../../src/resources/scim/tokens.ts'
 import {
   createScimUser,

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
-import { PackedMirror } from '../../src/base/packed-mirror.ts'
+import { PackedMirror } from '../../src/base/mirror.ts'
 import {
   NO_MARK,
   type PackedQuery,

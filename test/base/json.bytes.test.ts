@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { parseExact } from '../../src/base/json.ts'
-import { countJsonBytes, isLargeJson, writeJsonBytes } from '../../src/base/json-bytes.ts'
+import { countJsonBytes, isLargeJson, parseExact, writeJsonBytes } from '../../src/base/json.ts'
 import { runAtOnce } from '../../src/base/turns.ts'
 import { decodeOutgoing } from '../support/outgoing.ts'
 import { LONG } from '../support/random.ts'

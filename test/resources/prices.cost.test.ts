@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createTextUsage, type Usage } from '../../src/language/usage.ts'
-import { computeCost } from '../../src/limits/cost.ts'
-import { toExactPrices } from '../../src/resources/prices.ts'
+import { computeCost, toExactPrices } from '../../src/resources/prices.ts'
 
 const everyClass: Usage = {
   input: {

@@ -1,10 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { roundToNanos } from '../../src/base/money.ts'
-import { UNIT_ROWS, UNITS, type Unit, type Units } from '../../src/language/units.ts'
-import { createTextUsage } from '../../src/language/usage.ts'
-import { computeCost, priceUnits } from '../../src/limits/cost.ts'
-import { toExactPrices } from '../../src/resources/prices.ts'
+import {
+  createTextUsage,
+  UNIT_ROWS,
+  UNITS,
+  type Unit,
+  type Units,
+} from '../../src/language/usage.ts'
+import { computeCost, priceUnits, toExactPrices } from '../../src/resources/prices.ts'
 
 const NAMES = Object.keys(UNITS) as Unit[]
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { Timeout } from '../../src/base/timeout.ts'
+import { Timeout } from '../../src/base/clock.ts'
 
 /** Keeps everyone else waiting, as a process that is stopped does. */
 function standStill(milliseconds: number): void {

@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'bun:test'
-import { readUnits, sumUnits, UNIT_ROWS, UNITS } from '../../src/language/units.ts'
-import { createTextUsage, getSearchCount, hasNoWork, hasOutput } from '../../src/language/usage.ts'
+import {
+  createTextUsage,
+  getSearchCount,
+  hasNoWork,
+  hasOutput,
+  readUnits,
+  sumUnits,
+  UNIT_ROWS,
+  UNITS,
+} from '../../src/language/usage.ts'
 
 describe('the table of units', () => {
   test('has a different price name for each unit', () => {
