@@ -483,9 +483,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       tokenizers.close()
       // Calls that waited for a token count settle now, and are recorded with the others.
       await yieldToEventLoop()
-      await recorder.flush()
-      // What is kept for the next start is not tried again in a store that is closed.
-      recorder.pause()
+      await recorder.end()
       await gateway.refusals.flush()
       await gateway.rollups.close()
       // Who only looks moves no end: what was added behind our back would count as ours.

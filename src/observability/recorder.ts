@@ -32,6 +32,8 @@ export interface Recorder {
   readonly isFailing: boolean
   /** Waits until everything pending is written, or where the store's next start finds it. */
   flush(): Promise<void>
+  /** Waits as `flush` does, but for what the next start finds it is enough. Writes nothing then. */
+  end(): Promise<void>
   /** Lists what is not written yet, oldest first. */
   listPending(): RecorderEntry[]
   /** Writes nothing until `resume`, which is no fault of the store: entries wait without a limit. */
@@ -144,7 +146,7 @@ export function openRecorder(
       if (pending.isKept) pending.resolve()
     }
     if (kept.size < open.length) return
-    askedAt = null
+    if (store.isElsewhere) askedAt = null
     for (const resolve of awaitKept.splice(0)) resolve()
   }
 
@@ -219,8 +221,14 @@ export function openRecorder(
       return failing
     },
     async flush() {
-      if (running)
-        await Promise.race([running, new Promise<void>(resolve => awaitKept.push(resolve))])
+      await running
+      await store.flush().catch(() => undefined)
+    },
+    async end() {
+      const kept = new Promise<void>(resolve => awaitKept.push(resolve))
+      if (running) await Promise.race([running, kept])
+      // What is kept is not tried again in a store that is closed.
+      paused ??= Promise.withResolvers()
       await store.flush().catch(() => undefined)
     },
     listPending: () => waiting.map(({ entry }) => entry),

@@ -133,6 +133,8 @@ export interface Generation {
  * record, a step that is already charged, an amount or a value that no column can hold.
  */
 export interface GenerationStore {
+  /** Whether it is on another machine, so that calls go on while it is away and they are kept. */
+  readonly isElsewhere?: boolean | undefined
   /** Writes a batch, and returns what destinations are told with it. */
   record(batch: RecorderEntry[]): Promise<WrittenMessages[]>
   /**

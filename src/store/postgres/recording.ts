@@ -50,6 +50,7 @@ const PATIENCE = 500
 export class PostgresRecording implements Recording {
   /** What is recorded is in the database, so nothing waits for it. */
   readonly isWaiting = false
+  readonly isElsewhere = true
   readonly #options: RecordingOptions
   readonly #bundling: BundlingOptions
   readonly #recorded = new WeakSet<RecorderEntry>()

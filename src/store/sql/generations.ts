@@ -31,7 +31,7 @@ function parseReadable<Item>(json: string): Item[] {
 }
 
 /** What records calls. */
-export type Recording = Pick<GenerationStore, 'record' | 'keep' | 'flush'> & {
+export type Recording = Pick<GenerationStore, 'isElsewhere' | 'record' | 'keep' | 'flush'> & {
   /** Whether records wait for their transaction. */
   readonly isWaiting: boolean
 }
@@ -43,6 +43,7 @@ export function createGenerationStore(
   recording: Recording,
 ): GenerationStore {
   return {
+    isElsewhere: recording.isElsewhere,
     record: recording.record.bind(recording),
     keep: recording.keep.bind(recording),
     flush: recording.flush.bind(recording),
