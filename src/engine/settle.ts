@@ -410,8 +410,8 @@ function getPricedTier(
 }
 
 /**
- * Charges the last step and records the call, once. Resolves when both are on disk. Nothing of a run that was handed over: its job is. Throws 503 if they could not be
- * written in time.
+ * Charges the last step and records the call, once. Resolves when both are on disk. Nothing of a run
+ * that was handed over: its job is. Throws 503 if they could not be written in time.
  */
 export function recordRun<K extends Kind>(world: ExtendedWorld, run: Run<K>): void | Promise<void> {
   if (run.isHandedOver) return

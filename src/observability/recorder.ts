@@ -221,7 +221,7 @@ export function openRecorder(
       return failing
     },
     async flush() {
-      await running
+      if (running) await running
       await store.flush().catch(() => undefined)
     },
     async end() {
