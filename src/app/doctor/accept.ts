@@ -20,8 +20,9 @@ export interface Accepter {
 
 /**
  * Writes down where the ledger ends, although that contradicts what was written before or there is
- * nothing written, and goes on without logs that were found damaged. The audit trail says who accepted what, and why. Throws 409 while a server runs,
- * where there is nothing to accept, and where it is not approved.
+ * nothing written, and goes on without logs that were found damaged. The audit trail says who
+ * accepted what, and why. Throws 409 while a server runs, where there is nothing to accept, and where
+ * it is not approved.
  */
 export async function acceptEnd(
   world: InferenceWorld & { lock(): Promise<() => Promise<void>> },
