@@ -85,6 +85,7 @@ export function openRecorder(
   let askedAt: number | null = null
   let running: Promise<void> | undefined
   let isKeeping = false
+  let isEnded = false
   /** Told when everything that waits is kept. */
   const awaitKept: (() => void)[] = []
   let timer: ReturnType<typeof setInterval> | undefined
@@ -225,6 +226,8 @@ export function openRecorder(
       await store.flush().catch(() => undefined)
     },
     async end() {
+      if (isEnded) return
+      isEnded = true
       const kept = new Promise<void>(resolve => awaitKept.push(resolve))
       if (running) await Promise.race([running, kept])
       // What is kept is not tried again in a store that is closed.

@@ -20,8 +20,6 @@ import type { Store } from './store.ts'
 
 export interface PostgresOptions {
   url: string
-  /** The schema of the database that has the tables; `gateway` by default. */
-  schema?: string
   connections?: number
   secrets: RecordSecrets
   /** The secret that has to be that of the data. Without it, any may be. */
@@ -46,7 +44,6 @@ const ENDPOINT_ID = 'find_endpoint(provider_responses)'
  */
 export async function openPostgres({
   url,
-  schema: name = 'gateway',
   connections = 4,
   secrets,
   recordLog,
@@ -54,7 +51,7 @@ export async function openPostgres({
   onGarbled,
   ...given
 }: PostgresOptions): Promise<Store> {
-  const pool = connect(url, name, connections)
+  const pool = connect(url, connections)
   const seal = secrets.destinationSeal
   const recording = new PostgresRecording({
     ...{ pool, mac: secrets.mac, seal, onUntold },
@@ -62,7 +59,7 @@ export async function openPostgres({
   })
   let columns: Awaited<ReturnType<typeof readColumns>>
   try {
-    columns = await openSchema(pool, { name, secrets, place: describeDatabase(url), ...given })
+    columns = await openSchema(pool, { secrets, place: describeDatabase(url), ...given })
     onGarbled?.(await recording.restore())
   } catch (error) {
     await pool.close()

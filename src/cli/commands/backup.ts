@@ -57,12 +57,11 @@ const getSecret = () => process.env.GATEWAY_SECRET || undefined
 
 async function backUp(file: string, options: BackupOptions): Promise<void> {
   const core = await import('../../app/backup.ts')
-  const config = await readServedConfig(options)
-  if (config.storage.postgres)
-    throw invalid(
-      'storage.postgres has the data: back it up as any database of Postgres (pg_dump), or copy it ' +
-        'into a data directory (gateway store copy)',
-    )
+  await refuseShared(
+    options,
+    'back it up as any database of Postgres (pg_dump), or copy it into a data directory ' +
+      '(gateway store copy)',
+  )
   const progress = openRowProgress(options)
   const answer = await core
     .backUp({
@@ -73,7 +72,7 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
       force: options.force === true,
       withSecret: options.withSecret === true,
       config: options.withConfig ? await findConfig(options) : undefined,
-      withFiles: options.withFiles ? config : undefined,
+      withFiles: options.withFiles ? await readServedConfig(options) : undefined,
     })
     .finally(() => progress.end())
   await printResult(options, answer, ({ data }) => {
@@ -82,6 +81,12 @@ async function backUp(file: string, options: BackupOptions): Promise<void> {
     printElsewhere(data)
     printFiles(data)
   })
+}
+
+/** Throws 400 where the data is not in the directory. A config that is wrong hinders no backup. */
+async function refuseShared(options: BackupOptions, remedy: string): Promise<void> {
+  const config = await readServedConfig(options).catch(() => null)
+  if (config?.storage.postgres) throw invalid(`storage.postgres has the data: ${remedy}`)
 }
 
 async function findConfig(options: BackupOptions): Promise<string> {
@@ -110,6 +115,10 @@ const WITHOUT_SECRET =
 
 async function restore(file: string, options: BackupOptions): Promise<void> {
   const core = await import('../../app/backup/restore.ts')
+  await refuseShared(
+    options,
+    'restore into another directory, and copy that into an empty database (gateway store copy)',
+  )
   const progress = openRowProgress(options)
   const answer = await core
     .restore({

@@ -67,9 +67,12 @@ const toParameter = (value: unknown) =>
       ? value.replaceAll('\0', '\ufffd')
       : value
 
+/** The schema of a database that has the tables of a store. */
+export const SCHEMA = 'gateway'
+
 /** Opens a pool of connections to the schema of a store. */
-export const connect = (url: string, schema: string, connections: number): SQL =>
-  new SQL(url, { max: connections, connection: { search_path: schema } } as never)
+export const connect = (url: string, connections: number): SQL =>
+  new SQL(url, { max: connections, connection: { search_path: SCHEMA } } as never)
 
 /** Opens Kysely over a pool. What changes something is run by `write.ts`. */
 export const openKysely = (pool: SQL): Kysely<Tables> =>

@@ -16,13 +16,10 @@ import {
   parseCopied,
   selectCopied,
 } from '../copy.ts'
-import { connect, isAway, type Runner, readCode, run } from './connection.ts'
+import { connect, isAway, type Runner, readCode, run, SCHEMA } from './connection.ts'
+import { refuseUnfit } from './opening.ts'
 import { SNAPSHOT, takeSteps } from './reader.ts'
 import { createSchemaComparison, createTables } from './schema.ts'
-
-/** The schema of the database that has the tables of a store. */
-const SCHEMA = 'gateway'
-const OLDEST = 140_000
 
 /** A place in Postgres, as messages may name it. */
 export interface PostgresPlace {
@@ -78,7 +75,7 @@ export const fillPostgres = <Result>(
   fill: (target: CopyTarget) => Promise<Result>,
 ): Promise<Result> =>
   withPool(place, async pool => {
-    await refuseUnfit(pool, place)
+    await refuseUnfit(pool, place.name)
     return (await pool.begin(async connection => {
       await refuseContent(connection, place)
       await createTables(connection)
@@ -98,7 +95,7 @@ async function withPool<Result>(
   place: PostgresPlace,
   use: (pool: SQL) => Promise<Result>,
 ): Promise<Result> {
-  const pool = connect(place.url, SCHEMA, 1)
+  const pool = connect(place.url, 1)
   try {
     return await explain(place, () => use(pool))
   } finally {
@@ -130,18 +127,6 @@ function explainRefusal({ name, host, database }: PostgresPlace, thrown: unknown
   return isAway(thrown)
     ? unavailable(`${host} cannot be reached: ${thrown.message}`, undefined, thrown)
     : thrown
-}
-
-async function refuseUnfit(pool: SQL, { name }: PostgresPlace): Promise<void> {
-  const [server] = await run<Record<'version' | 'number' | 'encoding', string>>(
-    pool,
-    `select current_setting('server_version') as version, current_setting('server_encoding')
-      as encoding, current_setting('server_version_num') as number`,
-  )
-  if (Number(server?.number) < OLDEST)
-    throw invalid(`${name} has Postgres ${server?.version}: 14 or later is needed`)
-  if (server?.encoding !== 'UTF8')
-    throw invalid(`${name} has the encoding ${server?.encoding}: UTF8 is needed`)
 }
 
 /** Makes the schema where there is none. Throws 409 where anything is in it. */

@@ -1,6 +1,6 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
-import { explainFaults, type Runner, run } from './connection.ts'
+import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
 
 /** A process that may write to a store as its server does. */
 export interface NodeName {
@@ -57,7 +57,7 @@ const LOST = 90
 export const createNodeStore = (pool: SQL): NodeStore => ({
   async claim(node, ticks, onLost) {
     let heardAt = ticks()
-    await explainFaults(() => pool.begin(connection => takeStore(connection, node)))
+    await answerWithin(PATIENCE.write, () => pool.begin(connection => takeStore(connection, node)))
     const { id, incarnation } = node
     let isAsking = false
     const beat = async () => {
@@ -91,9 +91,9 @@ export const createNodeStore = (pool: SQL): NodeStore => ({
       },
     }
   },
-  list: () => explainFaults(() => run<StoredNode>(pool, LIST)),
+  list: () => answerWithin(PATIENCE.write, () => run<StoredNode>(pool, LIST)),
   async forget(id) {
-    const forgotten = await explainFaults(() => run(pool, FORGET, [id]))
+    const forgotten = await answerWithin(PATIENCE.write, () => run(pool, FORGET, [id]))
     return forgotten.length > 0
   },
 })

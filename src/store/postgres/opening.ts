@@ -4,7 +4,7 @@ import type { Mac } from '../../base/mac.ts'
 import type { RecordSecrets } from '../../limits/seals.ts'
 import { type GivenSecret, requireOwnSecret } from '../own-secret.ts'
 import { renderAnchor } from '../sql/generations/rows.ts'
-import { explainFaults, type Runner, readCode, run } from './connection.ts'
+import { explainFaults, type Runner, readCode, run, SCHEMA } from './connection.ts'
 import { anchorRecords } from './recording.ts'
 import { createTables } from './schema.ts'
 import { openSeals, readColumns, readOpening } from './seals.ts'
@@ -16,10 +16,8 @@ const VERSION = 1
 /** The oldest Postgres that is taken: those before are no longer maintained. */
 const OLDEST = 14
 
-/** How the schema of a store is opened. */
+/** How a store is opened. */
 interface Opening {
-  /** The name of the schema. */
-  name: string
   /** The database in messages. */
   place: string
   secrets: RecordSecrets
@@ -29,7 +27,7 @@ interface Opening {
 
 /** Makes the tables where there are none, and returns the columns of those that are sealed. */
 export async function openSchema(pool: SQL, opening: Opening): ReturnType<typeof readColumns> {
-  const { name, place } = opening
+  const { place } = opening
   try {
     await explainFaults(() => refuseUnfit(pool, place))
     return await explainFaults(
@@ -39,20 +37,22 @@ export async function openSchema(pool: SQL, opening: Opening): ReturnType<typeof
         >,
     )
   } catch (thrown) {
-    throw explainRefusal(thrown, place, name)
+    throw explainRefusal(thrown, place)
   }
 }
 
 async function prepareSchema(
   connection: Runner,
-  { name, place, secrets: { mac }, ownSecret, refuseNew }: Opening,
+  { place, secrets: { mac }, ownSecret, refuseNew }: Opening,
 ): ReturnType<typeof readColumns> {
-  const isNew = !(await hasTable(connection, name, 'gate'))
+  // Two that open a new database at once take turns: a schema that is there has its tables.
+  await run(connection, `select pg_advisory_xact_lock(hashtext('gateway:${SCHEMA}'))`)
+  const isNew = !(await hasTables(connection))
   if (isNew) {
-    await refuseForeign(connection, name, place)
+    await refuseForeign(connection, place)
     refuseNew?.()
     if (ownSecret) requireOwnSecret({ isNew, isSealed: false, isOf: () => false }, ownSecret)
-    await connection.unsafe(`create schema if not exists "${name}"`)
+    await connection.unsafe(`create schema if not exists ${SCHEMA}`)
     await createTables(connection)
   } else {
     await refuseOtherVersion(connection, place)
@@ -64,25 +64,23 @@ async function prepareSchema(
   return readColumns(connection)
 }
 
-/** Two that open a new database at once take turns: a schema that is there has its tables. */
-const hasTable = async (on: Runner, schema: string, table: string): Promise<boolean> => {
-  await run(on, "select pg_advisory_xact_lock(hashtext('gateway:' || ?))", [schema])
-  const [found] = await run<{ place: string | null }>(on, 'select to_regclass(?)::text as place', [
-    `"${schema}".${table}`,
-  ])
-  return found?.place !== null && found?.place !== undefined
+const hasTables = async (on: Runner): Promise<boolean> => {
+  const [found] = await run<{ gate: string | null }>(
+    on,
+    `select to_regclass('${SCHEMA}.gate')::text as gate`,
+  )
+  return typeof found?.gate === 'string'
 }
 
-async function refuseForeign(on: Runner, schema: string, place: string): Promise<void> {
+async function refuseForeign(on: Runner, place: string): Promise<void> {
   const [table] = await run<{ name: string }>(
     on,
-    'select tablename as name from pg_tables where schemaname = ? limit 1',
-    [schema],
+    `select tablename as name from pg_tables where schemaname = '${SCHEMA}' limit 1`,
   )
   if (table)
     throw conflict(
-      `The schema ${schema} of ${place} is of something else: it has the table ${table.name}. ` +
-        'give the gateway a database of its own',
+      `The schema ${SCHEMA} of ${place} is of something else: it has the table ${table.name}. ` +
+        'Give the gateway a database of its own',
     )
 }
 
@@ -111,38 +109,49 @@ async function isAnchor(on: Runner, mac: Mac): Promise<boolean> {
   return anchor !== undefined && anchor.seal === mac(renderAnchor(anchor.last_row))
 }
 
-/** Throws for a server that is too old, and for one that only follows another. */
-async function refuseUnfit(on: Runner, place: string): Promise<void> {
-  const [server] = await run<{ version: string; number: number; follows: boolean }>(
+/**
+ * Throws 400 for a server that is too old or only follows another, and for a database that does not
+ * take every text.
+ */
+export async function refuseUnfit(on: Runner, place: string): Promise<void> {
+  const [server] = await run<{
+    version: string
+    number: number
+    encoding: string
+    follows: boolean
+  }>(
     on,
     `select current_setting('server_version') as version,
-      current_setting('server_version_num')::integer as number, pg_is_in_recovery() as follows`,
+      current_setting('server_version_num')::integer as number,
+      current_setting('server_encoding') as encoding, pg_is_in_recovery() as follows`,
   )
   if (!server) return
   if (server.number < OLDEST * 10_000)
-    throw invalid(`${place} is Postgres ${server.version}: expected ${OLDEST} or newer`)
+    throw invalid(`${place} has Postgres ${server.version}: ${OLDEST} or later is needed`)
+  if (server.encoding !== 'UTF8')
+    throw invalid(`${place} has the encoding ${server.encoding}: UTF8 is needed`)
   if (server.follows)
     throw invalid(`${place} is a replica, which takes no changes: expected the primary`)
 }
 
 /** What Postgres refuses at the start, in the words of the operator who can mend it. */
-const REFUSALS: Record<string, (place: string, schema: string) => string> = {
+const REFUSALS: Record<string, (place: string) => string> = {
   '3D000': place => `There is no database ${place}: make it (createdb), or name another`,
   '28P01': place => `${place} refuses the password`,
   '28000': place => `${place} refuses the user`,
   '42704': place => `${place} does not know a parameter of the URL`,
-  '42501': (place, schema) =>
+  '42501': place =>
     `The user may not make what a store needs in ${place}: grant it the creation of schemas, or ` +
-    `make the schema ${schema} for it`,
+    `make the schema ${SCHEMA} for it`,
 }
 
 /** What a certificate lacks, in the codes of TLS. */
 const UNTRUSTED = /CERT|ISSUER|SIGNATURE|HOSTNAME_MISMATCH|ALTNAME/
 
-function explainRefusal(thrown: unknown, place: string, schema: string): unknown {
+function explainRefusal(thrown: unknown, place: string): unknown {
   const explain = REFUSALS[readCode(thrown)]
   if (explain)
-    return invalid(`storage.postgres: ${explain(place, schema)}`).with({ cause: thrown } as never)
+    return invalid(`storage.postgres: ${explain(place)}`).with({ cause: thrown } as never)
   const { code, message } = thrown as { code?: string; message?: string }
   if (UNTRUSTED.test(String(code)))
     return invalid(

@@ -33,6 +33,9 @@ interface RecordingOptions {
   onUntold?: ((id: string, error: unknown) => void) | undefined
 }
 
+/** As many entries that were kept are written at once. */
+const AT_ONCE = 500
+
 /** A batch on its way. */
 interface LateBatch {
   batch: RecorderEntry[]
@@ -114,9 +117,22 @@ export class PostgresRecording implements Recording {
     const entries = read.filter(entry => entry !== null)
     this.#doubtful = entries
     const recorded = await this.#findRecorded()
-    for (const entry of entries) if (!recorded.has(entry)) await this.#write([entry])
+    const open = entries.filter(entry => !recorded.has(entry))
+    for (const entry of open) this.#kept.add(entry)
+    for (let i = 0; i < open.length; i += AT_ONCE) await this.#writeKept(open.slice(i, i + AT_ONCE))
+    this.#kept.clear()
     if (records.length + garbled > 0) await log.clear()
     return garbled + read.length - entries.length
+  }
+
+  /** Records what an earlier process has kept. What the store can never take stays in a copy of the log. */
+  async #writeKept(batch: RecorderEntry[]): Promise<void> {
+    try {
+      await this.#write(batch)
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.type !== 'conflict') throw error
+      if (batch.length > 1) for (const entry of batch) await this.#writeKept([entry])
+    }
   }
 
   #begin(batch: RecorderEntry[]): void {

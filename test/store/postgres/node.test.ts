@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SQL } from 'bun'
@@ -118,6 +118,20 @@ if (await hasPostgres()) {
       expect(log.join('')).not.toMatch(/Nobody reads|gen-|told/)
       await postgres.start()
     })
+  })
+
+  test('what a killed server has kept and the store never takes is kept apart from the others', async () => {
+    const gateway = await open()
+    await postgres.stop()
+    const charge = buildStepCharge({ id: 'huge', nanos: 2n ** 70n })
+    const huge = { generation: buildGeneration({ id: 'huge' }), charge }
+    for (const entry of [buildEntry('a'), huge, buildEntry('b')])
+      await gateway.recorder.record(entry)
+    await gateway.close()
+    await postgres.start()
+    await open()
+    expect(await listIds()).toEqual(['a', 'b'])
+    expect(existsSync(join(data, 'log.garbled'))).toBe(true)
   })
 
   test('a database that is slow has its batch answered from the log, and written once', async () => {
@@ -241,6 +255,13 @@ if (await hasPostgres()) {
     test('a parameter that nobody knows', async () => {
       expect(await refusal(`${postgres.url}?foo=bar`)).toBe(
         `storage.postgres: ${host}/postgres does not know a parameter of the URL`,
+      )
+    })
+
+    test('a database that does not take every text', async () => {
+      await postgres.run("create database latin encoding 'LATIN1' template template0")
+      expect(await refusal(postgres.url.replace(/postgres$/, 'latin'))).toBe(
+        `${host}/latin has the encoding LATIN1: UTF8 is needed`,
       )
     })
 
