@@ -53,8 +53,9 @@ create table leases (
   meter text collate "C" not null,
   node text collate "C" not null,
   amount bigint not null,
-  -- Since when another node has too little.
+  -- Since when another node has too little, and when this one has last given back what it could.
   wanted_at timestamptz,
+  answered_at timestamptz,
   primary key (meter, node)
 );
 
@@ -78,13 +79,14 @@ end $$;
 
 create function give_seq() returns trigger language plpgsql as $$
 begin
-  select coalesce(max(seq), 0) + 1 into new.seq from ledger;
   if new.source = 'opening' then
+    perform last from numbers where name = 'generations' for update;
     update accounts set used = used + new.nanos where meter in (
       'own key ' || new.key_hash, 'own member ' || new.user_id,
       'own workspace ' || new.workspace_id, 'own all', 'any key ' || new.key_hash,
       'any member ' || new.user_id, 'any workspace ' || new.workspace_id, 'any all');
   end if;
+  select coalesce(max(seq), 0) + 1 into new.seq from ledger;
   return new;
 end $$;
 
