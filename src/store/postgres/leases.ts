@@ -293,15 +293,15 @@ async function writeChanges(connection: Runner, id: string, changes: Changes): P
 }
 
 const OPEN_WINDOWS = `insert into accounts (meter, period, first_day, used)
-  select one->>0, one->>1, (one->>2)::bigint, (one->>3)::bigint
+  select one->>0, one->>1, (one->>2)::bigint, (one->>3)::numeric
   from jsonb_array_elements(?::text::jsonb) as listed (one)
   on conflict (meter, period) do update set first_day = excluded.first_day, used = excluded.used`
 
-const COUNT_LENT = `update accounts a set used = used + (one->>1)::bigint
+const COUNT_LENT = `update accounts a set used = used + (one->>1)::numeric
   from jsonb_array_elements(?::text::jsonb) as listed (one) where a.meter = one->>0`
 
 const KEEP_LEASES = `insert into leases (meter, node, amount)
-  select one->>0, ?2, (one->>1)::bigint from jsonb_array_elements(?1::text::jsonb) as listed (one)
+  select one->>0, ?2, (one->>1)::numeric from jsonb_array_elements(?1::text::jsonb) as listed (one)
   on conflict (meter, node) do update set amount = leases.amount + excluded.amount,
     answered_at = case when leases.wanted_at is null then leases.answered_at
       else clock_timestamp() end,
@@ -364,12 +364,12 @@ const listAccounts = ({ key_hash, user_id, workspace_id, subaccounts = [] }: Cha
 
 // A node that was forgotten has nothing on lease any more.
 const COUNT_CHARGES = `with spent as (
-    select one->>0 as meter, (one->>1)::bigint as nanos, one->>2 = '1' as is_leased
+    select one->>0 as meter, (one->>1)::numeric as nanos, one->>2 = '1' as is_leased
     from jsonb_array_elements(?1::text::jsonb) as listed (one)),
   paid as (update leases l set amount = l.amount - s.nanos from spent s
     where s.is_leased and l.meter = s.meter and l.node = ?2 returning l.meter)
   update accounts a set used = a.used + s.nanos
-  from (select meter, sum(nanos)::bigint as nanos from spent
+  from (select meter, sum(nanos) as nanos from spent
     where not is_leased or meter not in (select meter from paid) group by meter) s
   where a.meter = s.meter`
 

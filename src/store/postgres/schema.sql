@@ -38,12 +38,12 @@ create table numbers (
 insert into numbers values ('generations', 0);
 
 -- What a window of an account has used of its limits: what was spent in it, and what nodes have on
--- lease. A meter is an account, and which way of paying counts.
+-- lease. A meter is an account, and which way of paying counts. A sum may be larger than any amount.
 create table accounts (
   meter text collate "C" not null,
   period text collate "C" not null,
   first_day bigint not null,
-  used bigint not null,
+  used numeric not null,
   primary key (meter, period)
 );
 
@@ -52,7 +52,7 @@ create table accounts (
 create table leases (
   meter text collate "C" not null,
   node text collate "C" not null,
-  amount bigint not null,
+  amount numeric not null,
   -- Since when another node has too little, and when this one has last given back what it could.
   wanted_at timestamptz,
   answered_at timestamptz,
