@@ -2,8 +2,15 @@ import { describeDatabase } from '../config/storage.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import type { GivenSecret } from './own-secret.ts'
-import { answerWithin, connect, openKysely, PATIENCE, run } from './postgres/connection.ts'
-import { LOCK_LEDGER } from './postgres/leases.ts'
+import {
+  answerWithin,
+  connect,
+  explainFaults,
+  openKysely,
+  PATIENCE,
+  run,
+} from './postgres/connection.ts'
+import { inspectLeases, LOCK_LEDGER } from './postgres/leases.ts'
 import { createNodeStore } from './postgres/nodes.ts'
 import { openSchema } from './postgres/opening.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
@@ -91,7 +98,10 @@ export async function openPostgres({
   const stepper = createStepper(pool)
   const inspected = {
     ...{ ...stepper, name: describeDatabase(url) },
-    ...{ checkStructure: async () => [], prepare: async () => undefined },
+    ...{
+      checkStructure: () => explainFaults(() => inspectLeases(pool)),
+      prepare: async () => undefined,
+    },
   }
   return {
     ...nouns,

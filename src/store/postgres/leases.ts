@@ -329,6 +329,42 @@ function parseAnswer(text: string | null): { number: number; lent: Lent[] } | nu
 type LentText = Omit<Lent, 'amount' | 'left'> & { amount: string; left: string }
 
 /**
+ * Lists what cannot be of what limits have used: another sum than was spent and lent, and leases of
+ * nodes that never were. A window may have counted a charge of the last moments before it.
+ */
+export async function inspectLeases(pool: SQL): Promise<string[]> {
+  const [sums, strangers] = await Promise.all([
+    run<{ meter: string; used: string; expected: string }>(pool, LIST_WRONG),
+    run<{ node: string; meter: string }>(pool, LIST_STRANGERS),
+  ])
+  return [
+    ...sums.map(
+      ({ meter, used, expected }) =>
+        `the limits of ${meter} count ${used} nano-dollars, and ${expected} were spent and lent`,
+    ),
+    ...strangers.map(({ node, meter }) => `${node} has ${meter} on lease, and is no node`),
+  ]
+}
+
+const sumSpend = (condition: string, table = 'spend') =>
+  `(select sum(nanos) from ${table} where day >= first_day and (meter like 'any %' or byok = 0)
+    and ${condition})`
+
+const LIST_WRONG = `select meter, used::text as used, expected::text as expected
+  from accounts a cross join lateral (select regexp_replace(meter, '^\\w+ \\w+( |$)', '') as name) n
+  cross join lateral (select coalesce((select sum(amount) from leases l where l.meter = a.meter), 0)
+    + coalesce(case split_part(meter, ' ', 2) when 'all' then ${sumSpend('true')}
+      when 'key' then ${sumSpend('key_hash = name')}
+      when 'member' then ${sumSpend('user_id = name')}
+      when 'workspace' then ${sumSpend('workspace_id = name')}
+      else ${sumSpend('account = substr(meter, 5)', 'call_spend')} end, 0) as expected) e
+  where case period when '' then used <> expected else used < expected end
+  order by meter limit 10`
+
+const LIST_STRANGERS = `select node, meter from leases
+  where node not in (select id from nodes) order by node, meter limit 10`
+
+/**
  * Counts the charges of entries in the limits of all nodes: they come from what this node has on lease,
  * as far as it has taken them from there, and else from what is left. Notes whose rows they are.
  */

@@ -251,6 +251,28 @@ if (await hasPostgres()) {
     expect(await a.call(payer, bounds.slice(1), 1n, 1n)).toBe(false)
   })
 
+  test('what another program has changed of it is found', async () => {
+    const { gateway, call } = await open()
+    const inspect = async () =>
+      (await gateway.store.ledger.inspect(() => undefined)).integrity.join('\n')
+    const accounts = ['key key-1', 'member user-1', 'workspace ws-1', 'all'] as const
+    const bounds = accounts.flatMap(account => [
+      buildBound(account, 10_000n),
+      buildBound(account, 10_000n, { byok: true, period: 'weekly' }),
+    ])
+    for (let i = 0; i < 3; i++) expect(await call(payer, bounds, 100n, 70n)).toBe(true)
+    expect(await inspect()).toBe('')
+    for (const [meter, change] of [
+      ['own all', 'used - 1'],
+      ['any workspace ws-1', 'used - 1000'],
+    ] as const) {
+      await postgres.run(`update gateway.accounts set used = ${change} where meter = '${meter}'`)
+      expect(await inspect()).toContain(`the limits of ${meter} count`)
+    }
+    await postgres.run("insert into gateway.leases values ('own key other', 'nobody', 5)")
+    expect(await inspect()).toContain('nobody has own key other on lease, and is no node')
+  })
+
   test('an answer that was not heard is found, and one that never was is not', async () => {
     await open()
     const [node] = (await postgres.run('select id, incarnation from gateway.nodes')) as {
