@@ -1,4 +1,6 @@
 import { conflict, invalid, notFound } from '../base/errors.ts'
+import { recoverCalls } from '../engine/recover.ts'
+import type { HeldCall } from '../limits/ledger.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { NodeStore, StoredNode } from '../store/postgres/nodes.ts'
 import type { Gateway } from './gateway.ts'
@@ -21,8 +23,9 @@ const readState = ({ left_at, silent_seconds }: StoredNode): ListedNode['state']
   left_at !== null ? 'ended' : silent_seconds > THERE ? 'silent' : 'serving'
 
 /**
- * Lets another server follow at once on one that has ended without a word. Throws 400 without
- * Postgres, 404 for an unknown one, and 409 for one that is heard of.
+ * Ends a server that has ended without a word: what its calls had cost when it was last heard of is
+ * charged, and what it had on lease comes back. Throws 400 without Postgres, 404 for an unknown one,
+ * and 409 for one that is heard of.
  */
 export async function forgetNode(
   gateway: Gateway,
@@ -33,8 +36,18 @@ export async function forgetNode(
   const node = data.find(one => one.id === id)
   if (!node) throw notFound(`There is no node ${id}: gateway nodes list shows them`)
   if (node.state === 'serving') throw conflict(`${node.name} (${id}) serves: stop it there`)
-  await requireNodes(gateway.store).forget(id)
+  const nodes = requireNodes(gateway.store)
+  await settleCalls(gateway, await nodes.readRunning(id))
+  await nodes.forget(id)
   return { data: { id } }
+}
+
+/** Settles calls of a process that is gone, as its own directory would. */
+async function settleCalls(gateway: Gateway, running: HeldCall[]): Promise<void> {
+  if (running.length === 0) return
+  const holds = { ...gateway.journal.holds, listCalls: () => running, clear: async () => undefined }
+  const journal = { ...gateway.journal, holds: { ...holds, listGarbled: () => [] } }
+  await recoverCalls(Object.assign(Object.create(gateway), { journal }))
 }
 
 function requireNodes({ nodes }: Gateway['store']): NodeStore {

@@ -25,7 +25,7 @@ export interface Recovery {
  * were called. A call costs what its settled steps were charged. Its last step costs its prompt and
  * what it was known to have delivered, unless that is in the ledger too. The record says
  * `estimated`. Garbled lines of the journal are charged at what can be read of them. May only run
- * with the lock of the data directory.
+ * with the lock of the data directory, or for a node that was heard of for the last time.
  */
 export async function recoverCalls(world: InferenceWorld): Promise<Recovery> {
   const garbled = world.journal.holds.listGarbled()
@@ -243,7 +243,9 @@ export function createCheckpoint(world: InferenceWorld & { events: Events }): ()
   let isFailing = false
   return async () => {
     try {
-      await world.journal.holds.updateSpent(world.traffic.calls.listProgress())
+      const progress = world.traffic.calls.listProgress()
+      void world.ledger.leases?.noteRunning(progress)
+      await world.journal.holds.updateSpent(progress)
       await markEnds(world)
       if (isFailing) world.events.publish('checkpoint.recovered', {})
       isFailing = false

@@ -1,6 +1,15 @@
 import type { Period } from '../base/clock.ts'
 import { pickLarger } from '../base/money.ts'
-import type { Account, Amounts, Bound, Charge, CostEstimate, DaySpend, Payer } from './ledger.ts'
+import type {
+  Account,
+  Amounts,
+  Bound,
+  Charge,
+  CostEstimate,
+  DaySpend,
+  HeldCall,
+  Payer,
+} from './ledger.ts'
 
 /** What limits are of: an account, and whether spending through callers' own keys counts. */
 export type Meter = `${'own' | 'any'} ${Account}`
@@ -47,6 +56,8 @@ export interface LeaseStore {
   exchange(number: number, requests: LeaseRequest[]): Promise<Lent[]>
   /** Returns what `exchange` has answered under a number; null: it was not done. */
   findAnswer(number: number): Promise<Lent[] | null>
+  /** Notes which calls run here, for whoever settles them where this node does not come back. */
+  noteRunning(calls: HeldCall[]): Promise<void>
   /** Lists what other nodes want of what this one has. */
   listWanted(): Promise<Meter[]>
   /** Takes back all that an earlier process of this node has had. */
@@ -128,6 +139,7 @@ export class Leases {
   #last = 0
   #timer: ReturnType<typeof setInterval> | undefined
   #isBeating = false
+  #isIdle = true
 
   constructor(store: LeaseStore, books: HeldBooks, ticks: () => number) {
     this.#store = store
@@ -177,6 +189,15 @@ export class Leases {
       lease.spent += nanos
       return true
     })
+  }
+
+  /** Notes which calls run here, and what they have cost so far, if there are any or were. */
+  async noteRunning(calls: { held: HeldCall; spent: bigint }[]): Promise<void> {
+    if (calls.length === 0 && this.#isIdle) return
+    this.#isIdle = calls.length === 0
+    await this.#store
+      .noteRunning(calls.map(({ held, spent }) => ({ ...held, spent })))
+      .catch(() => undefined)
   }
 
   /** Notes of a charge that an earlier process of this node had it on lease, as all it had. */

@@ -54,6 +54,7 @@ class OneLimit implements LeaseStore {
     return { charges: [], last }
   }
   takeBackAll = async () => undefined
+  noteRunning = async () => undefined
   readSpending = async () => ({ totals: [], days: [], last: 0 })
 
   #reach(): void {

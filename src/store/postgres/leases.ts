@@ -12,6 +12,7 @@ import type { Account, Charge, DaySpend } from '../../limits/ledger.ts'
 import type { EntryRows } from '../sql/generations/rows.ts'
 import { parseRow, type RawRow } from '../sql/ledger.ts'
 import { type Prepared, prepare } from '../sql/write.ts'
+import { replaceAmount } from './amounts.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
 import type { NodeName } from './nodes.ts'
 import { SNAPSHOT } from './reader.ts'
@@ -35,6 +36,14 @@ export const createLeaseStore = (
     )
     const answer = parseAnswer(row?.lent ?? null)
     return answer?.number === number ? answer.lent : null
+  },
+  async noteRunning(calls) {
+    const running = calls.length === 0 ? null : JSON.stringify(calls, replaceAmount)
+    await answerWithin(PATIENCE.lease, () =>
+      run(pool, 'update nodes set running = ? where id = ? and incarnation = ?', [
+        ...[running, id, incarnation],
+      ]),
+    )
   },
   async listWanted() {
     const rows = await answerWithin(PATIENCE.lease, () =>

@@ -1,6 +1,8 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import { type HeldBooks, Leases } from '../../limits/leases.ts'
+import type { HeldCall } from '../../limits/ledger.ts'
+import { reviveAmount } from './amounts.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
 import { createLeaseStore, takeBack } from './leases.ts'
 
@@ -46,6 +48,8 @@ export interface NodeStore {
    */
   claim(node: NodeName, ticks: () => number, onLost: () => void): Promise<Claim>
   list(): Promise<StoredNode[]>
+  /** Reads which calls ran at one when it was last heard of, and what they had cost by then. */
+  readRunning(id: string): Promise<HeldCall[]>
   /** Lets others serve though this one is silent: it must have ended. Returns whether there was one. */
   forget(id: string): Promise<boolean>
 }
@@ -102,6 +106,12 @@ export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore =>
     }
   },
   list: () => answerWithin(PATIENCE.write, () => run<StoredNode>(pool, LIST)),
+  async readRunning(id) {
+    const [row] = await answerWithin(PATIENCE.write, () =>
+      run<{ running: string | null }>(pool, 'select running from nodes where id = ?', [id]),
+    )
+    return row?.running ? JSON.parse(row.running, reviveAmount) : []
+  },
   async forget(id) {
     let isForgotten = false
     await answerWithin(PATIENCE.write, () =>
@@ -148,11 +158,11 @@ const FIND_OTHER = `select ${COLUMNS} from nodes
   order by seen_at desc limit 1`
 
 const CLAIM = `insert into nodes
-    (id, incarnation, name, version, is_alone, claimed_at, seen_at, left_at, lent)
-  values (?, ?, ?, ?, ?, clock_timestamp(), clock_timestamp(), null, null)
+    (id, incarnation, name, version, is_alone, claimed_at, seen_at, left_at, lent, running)
+  values (?, ?, ?, ?, ?, clock_timestamp(), clock_timestamp(), null, null, null)
   on conflict (id) do update set incarnation = excluded.incarnation, name = excluded.name,
     version = excluded.version, is_alone = excluded.is_alone, claimed_at = excluded.claimed_at,
-    seen_at = excluded.seen_at, left_at = null, lent = null`
+    seen_at = excluded.seen_at, left_at = null, lent = null, running = null`
 
 const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null returning id`

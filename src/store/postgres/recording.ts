@@ -18,6 +18,7 @@ import type { Recording } from '../sql/generations.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { prepare } from '../sql/write.ts'
+import { replaceAmount, reviveAmount } from './amounts.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import { countCharges } from './leases.ts'
 import { runSteps } from './write.ts'
@@ -242,18 +243,6 @@ function parseKept(line: unknown, seal: Seal): RecorderEntry | null {
   const { record } = line as { record?: unknown }
   const text = typeof record === 'string' ? seal.open(record, CONTEXT) : undefined
   return text === undefined ? null : JSON.parse(text, reviveAmount)
-}
-
-/** The name under which JSON has an amount of money. */
-const AMOUNT = '$nanos'
-
-const replaceAmount = (_: string, value: unknown) =>
-  typeof value === 'bigint' ? { [AMOUNT]: String(value) } : value
-
-function reviveAmount(_: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || !(AMOUNT in value)) return value
-  const text = (value as Record<string, unknown>)[AMOUNT]
-  return typeof text === 'string' && Object.keys(value).length === 1 ? BigInt(text) : value
 }
 
 // JSON would leave out what is none of these.

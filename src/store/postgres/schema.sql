@@ -25,7 +25,9 @@ create table nodes (
   -- Whether no other may serve beside it.
   is_alone bigint not null default 1,
   -- What it has been lent last, so that it knows when it did not hear so.
-  lent text collate "C"
+  lent text collate "C",
+  -- The calls that run there: what they have cost so far is charged where it does not come back.
+  running text collate "C"
 );
 
 -- The last number that the rows of a table got: numbers have no gaps, and none is given twice.

@@ -3,9 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/app/gateway.ts'
+import { forgetNode } from '../../../src/app/nodes.ts'
 import { toDayNumber } from '../../../src/base/clock.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
-import type { Bound, Hold, Payer } from '../../../src/limits/ledger.ts'
+import type { Bound, HeldCall, Hold, Payer } from '../../../src/limits/ledger.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
 import { connect } from '../../../src/store/postgres/connection.ts'
 import { createLeaseStore } from '../../../src/store/postgres/leases.ts'
@@ -48,11 +50,14 @@ if (await hasPostgres()) {
   })
   let calls = 0
 
-  async function open(data = mkdtempSync(join(root, 'node-'))): Promise<Node> {
+  async function open(
+    data = mkdtempSync(join(root, 'node-')),
+    access: 'server' | 'command' = 'server',
+  ): Promise<Node> {
     const config = createDefaultConfig()
     const storage = { ...config.storage, postgres: { url: postgres.url, connections: 3 } }
     const gateway = await openGateway({
-      ...{ data, access: 'server', secret: 'a secret of tests that is long enough' },
+      ...{ data, access, secret: 'a secret of tests that is long enough' },
       ...{ blobs: createMemoryBlobs(), config: { ...config, storage } },
     })
     opened.add(gateway)
@@ -216,6 +221,32 @@ if (await hasPostgres()) {
       expect(await readMoney('select sum(amount) from gateway.leases')).toBe(0n)
       expect(await listFaults({})).toEqual([])
     })
+  })
+
+  test('what ran at a node that does not come back is charged when it is forgotten', async () => {
+    const { gateway, reserve } = await open()
+    const hold = await reserve(payer, 500n, [buildBound('key key-1', 1_000n)])
+    expect(hold?.amounts.own).toBe(500n)
+    const held: HeldCall = {
+      ...{ ...payer, id: 'gen-dead', request_id: 'request-dead', step: 1, byok: false },
+      ...{ created_at: new Date().toISOString(), api_type: 'completions', model: 'acme/small' },
+      ...{ streamed: true, nanos: 500n, spent: 0n },
+    }
+    await gateway.ledger.leases?.noteRunning([{ held, spent: 120n }])
+    const [node] = (await gateway.store.nodes?.list()) ?? []
+    await postgres.run("update gateway.nodes set incarnation = 'of a process that was killed'")
+    const command = await open(undefined, 'command')
+    const forget = () => forgetNode(command.gateway, getOperator(command.gateway), node?.id ?? '')
+    await expect(forget()).rejects.toThrow('serves: stop it there')
+    await postgres.run("update gateway.nodes set seen_at = now() - interval '10 seconds'")
+    await forget()
+    expect(await readSpent()).toBe(120n)
+    expect(await readMoney('select used from gateway.accounts')).toBe(120n)
+    expect(await readMoney('select sum(amount) from gateway.leases')).toBe(0n)
+    const [record] = await postgres.run('select id, "usageSource" from gateway.generations')
+    expect(record).toEqual({ id: 'gen-dead', usageSource: 'estimated' })
+    await forget()
+    expect(await readSpent()).toBe(120n)
   })
 
   test('a limit that was lowered holds with the next call', async () => {
