@@ -30,6 +30,8 @@ export interface ResponseContent {
 export interface ResponseWorld extends IdentityWorld {
   store: IdentityWorld['store'] & {
     responses: ResponseStore
+    /** There where other servers make responses too. */
+    shared?: object
     generations: { byId(id: string): Promise<object | undefined> }
   }
   secrets: IdentityWorld['secrets'] & {
@@ -267,8 +269,9 @@ export async function getResponse(world: ResponseWorld, actor: Actor, id: string
   const stored = await findReadable(world, actor, id)
   const { response } = openContent(world, stored)
   if (stored.status !== 'queued') return { ...response, status: stored.status }
-  if (world.traffic.background.has(id)) return { ...response, status: 'in_progress' }
-  if (!(await isOnRecord(world, stored))) return response
+  const making = { ...response, status: 'in_progress' }
+  if (world.traffic.background.has(id)) return making
+  if (!(await isOnRecord(world, stored))) return world.store.shared ? making : response
   const ended = await findReadable(world, actor, id)
   if (ended.status === 'queued') return { ...response, ...INTERRUPTED }
   return openContent(world, ended).response
@@ -287,8 +290,9 @@ export async function findEvents(
   const log = world.traffic.eventLogs.get(id)
   if (!log)
     throw invalid(
-      'stream: no events of this response are kept; poll it with stream=false. They are kept for ' +
-        'one that was asked for with background: true and stream: true, until the gateway restarts',
+      'stream: no events of this response are kept here; poll it with stream=false. They are kept ' +
+        'for one that was asked for with background: true and stream: true, by the server that was ' +
+        'asked and until it restarts',
       'stream',
     )
   return { response, log }
@@ -379,4 +383,18 @@ export async function cancelResponse(world: ResponseWorld, actor: Actor, id: str
   world.traffic.eventLogs.get(id)?.endAs(cancelled)
   world.traffic.background.get(id)?.abort()
   return cancelled
+}
+
+/** Ends what this process makes in the background and another one has cancelled or deleted. */
+export async function endCancelled(world: ResponseWorld): Promise<void> {
+  const { background, eventLogs } = world.traffic
+  if (background.size === 0) return
+  const open = new Set(await world.store.responses.listUncancelled([...background.keys()]))
+  for (const [id, ending] of [...background]) {
+    if (open.has(id)) continue
+    const stored = await world.store.responses.find(id)
+    if (stored) eventLogs.get(id)?.endAs(openContent(world, stored).response)
+    else eventLogs.delete(id)
+    ending.abort()
+  }
 }

@@ -5,6 +5,7 @@ import type { Sandbox, SandboxBox } from '../sandboxes/sandbox.ts'
 import { fillHome, type RunningHome } from './home.ts'
 import { isSuccessor } from './names.ts'
 import type { AllowedHosts, ContainerDoor } from './network.ts'
+import type { HomeOwners } from './owners.ts'
 import type { Container } from './store.ts'
 import type { ContainerWorld } from './world.ts'
 
@@ -32,9 +33,11 @@ interface WarmContainer {
   holder: string
 }
 
-/** Where containers are borrowed from: another server of the data directory has taken over. */
+/** Where containers are borrowed from: another server of the data directory, or of the same store. */
 interface Lender {
-  /** Resolves when the container may be used here, and throws when its lender has ended. */
+  /** Whether what nothing uses stays here, until it is wanted elsewhere. */
+  isPatient?: boolean
+  /** Resolves when the container may be used here. Throws where it may not. */
   borrow(id: string): Promise<void>
   giveBack(id: string): void
 }
@@ -65,6 +68,8 @@ export class WarmContainers {
   readonly #lent = new Map<string, Promise<void>>()
   /** The containers that were borrowed. */
   readonly #borrowed = new Map<string, Promise<void>>()
+  /** Those of them that another server of the store waits for. */
+  readonly #wanted = new Set<string>()
   /** Called when a place may be free, in the order in which they wait. */
   readonly #waiting = new Set<() => void>()
   /** In milliseconds: how long a use waits for a place. */
@@ -131,7 +136,8 @@ export class WarmContainers {
       return await work(warm.home, warm.copied)
     } finally {
       // A use that left the queue early must not let others in before their turn.
-      void before.then(() => turn.resolve())
+      const pass = () => turn.resolve()
+      void before.then(pass, pass)
       await this.#release(world, warm)
     }
   }
@@ -150,6 +156,24 @@ export class WarmContainers {
         this.#borrowed.set(id, Promise.resolve())
       }
     return used
+  }
+
+  /** Has each container run at one server of a store: where it runs elsewhere it is ended there. */
+  shareWith(owners: HomeOwners): void {
+    this.#lender = {
+      isPatient: true,
+      borrow: id => takeHome(owners, id, this.longestWait),
+      giveBack: id => void owners.giveBack(id).catch(() => undefined),
+    }
+  }
+
+  /** Gives away the containers that other servers want, each when nothing uses it here. */
+  async giveWanted(owners: HomeOwners): Promise<void> {
+    if (this.#borrowed.size === 0) return
+    for (const id of await owners.listWanted()) {
+      this.#wanted.add(id)
+      if ((this.#warm.get(id)?.users ?? 0) === 0) await this.end(id)
+    }
   }
 
   /**
@@ -179,6 +203,7 @@ export class WarmContainers {
     clearTimeout(warm.idle)
     this.#wake()
     await warm.home?.box.close()
+    this.#giveBack(id)
   }
 
   /** Ends those that another process has ended. */
@@ -200,16 +225,17 @@ export class WarmContainers {
     if (!this.#lender) return undefined
     const known = this.#borrowed.get(id)
     if (known) return known
-    // Where the lender has ended, no other server uses it.
-    const borrowed = this.#lender.borrow(id).catch(() => undefined)
+    const borrowed = this.#lender.borrow(id)
     this.#borrowed.set(id, borrowed)
+    borrowed.catch(() => this.#borrowed.delete(id))
     return borrowed
   }
 
-  async #giveBack(id: string): Promise<void> {
-    await this.end(id)
+  #giveBack(id: string): void {
     // A use that has begun meanwhile gives it back at its end.
-    if (!this.#warm.has(id) && this.#borrowed.delete(id)) this.#lender?.giveBack(id)
+    if (this.#warm.has(id)) return
+    this.#wanted.delete(id)
+    if (this.#borrowed.delete(id)) this.#lender?.giveBack(id)
   }
 
   /**
@@ -278,9 +304,9 @@ export class WarmContainers {
       warm.copied.clear()
     }
     if (warm.users > 0) return
-    if (this.#lender) return this.#giveBack(id)
-    if (!warm.home) {
-      if (this.#warm.get(id) === warm) this.#warm.delete(id)
+    const isKept = this.#lender === null || (this.#lender.isPatient && !this.#wanted.has(id))
+    if (!warm.home || !isKept) {
+      if (this.#warm.get(id) === warm) await this.end(id)
       return
     }
     warm.idle = setTimeout(() => void this.end(id), config.sandbox.idle_seconds * 1000)
@@ -291,6 +317,19 @@ export class WarmContainers {
 async function awaitTurn(before: Promise<unknown>, cancellation: Cancellation): Promise<void> {
   if (cancellation.reason) throw cancellation.reason
   await cancellation.awaitUnlessCancelled(before)
+}
+
+/** In milliseconds, between two looks whether another server has ended a container. */
+const PAUSE = 100
+
+/** Takes a home from the server that has it. Throws 503, naming that, where it goes on using it. */
+async function takeHome(owners: HomeOwners, id: string, longestWait: number): Promise<void> {
+  for (const until = performance.now() + longestWait; ; await Bun.sleep(PAUSE)) {
+    const owner = await owners.take(id)
+    if (owner === null) return
+    if (performance.now() >= until)
+      throw unavailable(`The container runs at another server (${owner}): try again`, 10)
+  }
 }
 
 const OTHER_NETWORK =
