@@ -1,6 +1,11 @@
 import { conflict, invalid, notFound } from '../base/errors.ts'
+import { isObject } from '../base/json.ts'
+import type { Mac } from '../base/mac.ts'
+import type { Config } from '../config.ts'
 import type { Actor } from '../resources/actor.ts'
+import { defineAudit } from '../resources/audit/entry.ts'
 import type { NodeStore, StoredNode } from '../store/postgres/nodes.ts'
+import type { Finding } from './doctor.ts'
 import type { Gateway } from './gateway.ts'
 
 /** A server of the database, as operators see it. */
@@ -26,16 +31,64 @@ const readState = ({ left_at, silent_seconds }: StoredNode): ListedNode['state']
  */
 export async function forgetNode(
   gateway: Gateway,
-  _actor: Actor,
+  actor: Actor,
   id: string,
 ): Promise<{ data: { id: string } }> {
   const { data } = await listNodes(gateway)
   const node = data.find(one => one.id === id)
   if (!node) throw notFound(`There is no node ${id}: gateway nodes list shows them`)
   if (node.state === 'serving') throw conflict(`${node.name} (${id}) serves: stop it there`)
-  await requireNodes(gateway.store).forget(id)
+  if (node.state === 'silent') {
+    await gateway.store.audit.append(auditNode(gateway, actor, node, null))
+    await requireNodes(gateway.store).forget(id)
+  }
   return { data: { id } }
 }
+
+const auditNode = defineAudit<ListedNode>('nodes', {
+  identify: ({ id }) => ({ id, workspace_id: null }),
+  verbs: { delete: 'forget' },
+})
+
+/** The settings that are each server's own. */
+const OWN_SETTINGS = ['host', 'port']
+
+/**
+ * Returns what stands for a config: two that differ in what calls meet have different ones. Nothing
+ * of it can be guessed without the secret of the data.
+ */
+export function hashConfig({ config, secrets }: { config: Config; secrets: { mac: Mac } }): string {
+  const server = Object.entries(config.server).filter(([name]) => !OWN_SETTINGS.includes(name))
+  const text = JSON.stringify({ ...config, server: Object.fromEntries(server) }, sortFields)
+  return secrets.mac(`config ${text}`).slice(0, 12)
+}
+
+const sortFields = (_: string, value: unknown) =>
+  isObject(value)
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : typeof value === 'bigint'
+      ? String(value)
+      : value
+
+/**
+ * Compares the servers that are there: all should have one version and one config. Throws 400
+ * without Postgres.
+ */
+export async function examineNodes(gateway: Gateway): Promise<Finding> {
+  const { data } = await listNodes(gateway)
+  const nodes = data.filter(({ state }) => state === 'serving')
+  const differing = COMPARED.filter(field => new Set(nodes.map(node => node[field])).size > 1)
+  const count = nodes.length === 1 ? '1 server is there' : `${nodes.length} servers are there`
+  if (differing.length === 0)
+    return { check: 'nodes', ok: true, found: nodes.length > 1 ? `${count}, all alike` : count }
+  const list = nodes.map(
+    node =>
+      `${node.name} (${node.id}) has ${differing.map(field => `${field} ${node[field]}`).join(', ')}`,
+  )
+  return { check: 'nodes', ok: false, found: `${count}, and they differ: ${list.join('; ')}` }
+}
+
+const COMPARED = ['version', 'schema_version', 'config_hash'] as const
 
 function requireNodes({ nodes }: Gateway['store']): NodeStore {
   if (!nodes)

@@ -2,6 +2,7 @@ import { rememberTogether } from '../resources/idempotency/shared.ts'
 import { endCancelled } from '../resources/responses.ts'
 import type { SharedStore } from '../store/postgres/shared.ts'
 import type { Gateway } from './gateway.ts'
+import { hashConfig } from './nodes.ts'
 
 /** In milliseconds, between two looks at what others do: also where no news of it comes. */
 const LOOK = 1_000
@@ -28,6 +29,13 @@ export async function shareMemory(
   const stopListening = await shared
     .listen(news => void (news === 'wanted' ? giveWanted() : catchUp()))
     .catch(() => async () => undefined)
+  const describe = async () => {
+    const hash = hashConfig(gateway)
+    if (hash === described) return
+    await gateway.store.nodes?.describe(incarnation, hash)
+    described = hash
+  }
+  let described = ''
   let looks = 0
   let isLooking = false
   const look = async () => {
@@ -36,9 +44,11 @@ export async function shareMemory(
     await catchUp()
     await giveWanted()
     await endCancelled(gateway).catch(() => undefined)
+    await describe().catch(() => undefined)
     if (++looks % SWEEP === 0) await shared.sweep().catch(() => undefined)
     isLooking = false
   }
+  await describe()
   const timer = setInterval(() => void look(), LOOK)
   return async () => {
     clearInterval(timer)

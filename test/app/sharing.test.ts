@@ -1,20 +1,32 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { Gateway } from '../../src/app/gateway.ts'
+import { examineNodes, forgetNode, listNodes } from '../../src/app/nodes.ts'
+import { reconfigure } from '../../src/app/reconfigure.ts'
 import { Cancellation } from '../../src/base/cancellation.ts'
 import { runCommands } from '../../src/network/containers/commands.ts'
 import { getOperator } from '../../src/resources/actor.ts'
+import { listAudit } from '../../src/resources/audit.ts'
 import { updateKey } from '../../src/resources/keys.ts'
 import {
   beginProviderSession,
   endProviderSessions,
   findSession,
 } from '../../src/resources/sign-ins.ts'
+import { VERSION } from '../../src/store/postgres/schema.ts'
 import { waitUntil } from '../support/chat.ts'
 import { openDeafProxy } from '../support/deaf-proxy.ts'
 import { hasPostgres, type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
 import { buildLocalConfig } from '../support/server.ts'
 import { type SharingServer, startSharing } from '../support/servers.ts'
-import { completion, delta, sseHead, startUpstream, status, type Upstream } from '../support/upstream.ts'
+import {
+  completion,
+  delta,
+  sseHead,
+  startUpstream,
+  status,
+  type Upstream,
+} from '../support/upstream.ts'
 
 if (await hasPostgres()) {
   let postgres: PostgresServer
@@ -252,6 +264,42 @@ if (await hasPostgres()) {
       await run(a, 'write a.txt one')
       await postgres.run("update gateway.homes set incarnation = 'killed'")
       expect((await run(b, 'read a.txt')).results[0]?.stdout).toBe('one')
+    })
+  })
+
+  describe('servers that differ', () => {
+    test('are told apart by their configs, and named by doctor', async () => {
+      const [a, b] = (await start()).map(({ gateway }) => gateway) as [Gateway, Gateway]
+      const { data } = await listNodes(a)
+      expect(data.map(({ state, schema_version }) => [state, schema_version])).toEqual([
+        ['serving', VERSION],
+        ['serving', VERSION],
+      ])
+      expect(data[0]?.config_hash).toMatch(/^[0-9a-f]{12}$/)
+      expect(await examineNodes(a)).toMatchObject({
+        ok: true,
+        found: '2 servers are there, all alike',
+      })
+      await reconfigure(b, { ...b.config, timeouts: { ...b.config.timeouts, total_seconds: 99 } })
+      await waitUntil(async () => !(await examineNodes(a)).ok)
+      const { found } = await examineNodes(a)
+      expect(found).toMatch(/and they differ: .+ has config_hash [0-9a-f]{12}; .+ has config_hash /)
+      expect(found).not.toContain('schema_version')
+    })
+
+    test('the one that is forgotten is on the audit trail', async () => {
+      const [{ gateway: a }, b] = await start()
+      await b.gateway.close()
+      const operator = getOperator(a)
+      const gone = (await listNodes(a)).data.find(({ state }) => state === 'ended')
+      // As one that was killed: it has not said that it ends.
+      await postgres.run(
+        `update gateway.nodes set left_at = null, seen_at = now() - interval '1 minute'
+          where id = '${gone?.id}'`,
+      )
+      await forgetNode(a, operator, gone?.id ?? '')
+      const [entry] = (await listAudit(a, operator, { action: 'nodes.forget' })).data
+      expect(entry).toMatchObject({ resource_id: gone?.id, after: null, before: { id: gone?.id } })
     })
   })
 

@@ -5,6 +5,10 @@ alter table nodes add column is_alone bigint not null default 1;
 
 alter table nodes add column lent text collate "C";
 
+alter table nodes add column config_hash text collate "C";
+
+alter table nodes add column schema_version bigint;
+
 insert into numbers values ('generations', 0) on conflict (name) do nothing;
 
 -- What a window of an account has used of its limits: what was spent in it, and what nodes have on

@@ -1,6 +1,7 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
+import { VERSION } from './schema.ts'
 
 /** A process that may write to a store as its server does. */
 export interface NodeName {
@@ -18,6 +19,10 @@ export interface NodeName {
 /** One of the servers of a store, as the others see it. */
 export interface StoredNode extends Omit<NodeName, 'isAlone'> {
   is_alone: number
+  /** Stands for the config that is in effect there; null until it has said so. */
+  config_hash: string | null
+  /** Which tables its program makes. */
+  schema_version: number | null
   claimed_at: string
   /** When it was last heard of, by the clock of the database. */
   seen_at: string
@@ -44,6 +49,8 @@ export interface NodeStore {
    */
   claim(node: NodeName, ticks: () => number, onLost: () => void): Promise<Claim>
   list(): Promise<StoredNode[]>
+  /** Notes what stands for the config of a process, beside the tables that its program makes. */
+  describe(incarnation: string, config_hash: string): Promise<void>
   /** Lets others serve though this one is silent: it must have ended. Returns whether there was one. */
   forget(id: string): Promise<boolean>
 }
@@ -97,6 +104,10 @@ export const createNodeStore = (pool: SQL): NodeStore => ({
       },
     }
   },
+  async describe(incarnation, config_hash) {
+    const parameters = [config_hash, VERSION, incarnation]
+    await answerWithin(PATIENCE.version, () => run(pool, DESCRIBE, parameters))
+  },
   list: () => answerWithin(PATIENCE.write, () => run<StoredNode>(pool, LIST)),
   async forget(id) {
     const forgotten = await answerWithin(PATIENCE.write, () => run(pool, FORGET, [id]))
@@ -124,7 +135,11 @@ const EXPLAIN_ALONE =
   'Several can where the files of all are in one bucket (storage.s3), and no command runs that must ' +
   'be alone. '
 
-const COLUMNS = `id, incarnation, name, version, is_alone, ${['claimed_at', 'seen_at', 'left_at']
+const COLUMNS = `id, incarnation, name, version, is_alone, config_hash, schema_version, ${[
+  'claimed_at',
+  'seen_at',
+  'left_at',
+]
   .map(
     column => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`,
   )
@@ -146,6 +161,9 @@ const CLAIM = `insert into nodes
 
 const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null returning id`
+
+const DESCRIBE = `update nodes set config_hash = ?, schema_version = ?
+  where incarnation = ?`
 
 const LEAVE = `update nodes set left_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null`

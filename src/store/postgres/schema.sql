@@ -25,7 +25,10 @@ create table nodes (
   -- Whether no other may serve beside it.
   is_alone bigint not null default 1,
   -- What it has been lent last, so that it knows when it did not hear so.
-  lent text collate "C"
+  lent text collate "C",
+  -- What stands for its config, and which tables its program makes.
+  config_hash text collate "C",
+  schema_version bigint
 );
 
 -- The last number that the rows of a table got: numbers have no gaps, and none is given twice.
