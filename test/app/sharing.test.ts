@@ -12,6 +12,7 @@ import {
   endProviderSessions,
   findSession,
 } from '../../src/resources/sign-ins.ts'
+import { provideKey } from '../../src/resources/workloads.ts'
 import { VERSION } from '../../src/store/postgres/schema.ts'
 import { waitUntil } from '../support/chat.ts'
 import { openDeafProxy } from '../support/deaf-proxy.ts'
@@ -162,6 +163,32 @@ if (await hasPostgres()) {
       await a?.use('ci', subject, now)
       await expect(b?.use('ci', subject, now)).rejects.toThrow('it was exchanged already')
       await b?.use('another', subject, now)
+    })
+  })
+
+  describe('a workload', () => {
+    const RULE = { issuer: 'https://ci.example', audiences: ['gateway'], claims: { sub: ['repo'] } }
+    const config = {
+      server: { site_url: 'https://gateway.example' },
+      oauth: { issuers: { ci: RULE } },
+    }
+    const provide = ({ gateway }: SharingServer) =>
+      provideKey(gateway, 'ci', gateway.config.oauth.issuers.ci as never, { name: 'repo' })
+
+    test('has one key, whichever servers it asks at once', async () => {
+      const [a, b] = await start(config)
+      const [first, second] = await Promise.all([provide(a), provide(b)])
+      expect(second.hash).toBe(first.hash)
+    })
+
+    test('is known by its token where its key was not heard of yet', async () => {
+      await using proxy = openDeafProxy(postgres.url)
+      const [a, b] = await start(config, { urls: [postgres.url, proxy.url] })
+      const { hash: key_hash } = await provide(a)
+      const grant = { policy: 'ci', issuer: RULE.issuer, subject: 'repo', key_hash }
+      const key = await a.gateway.workloads.tokens.sign(a.gateway, grant, 60, 'one')
+      expect((await b.fetch('/key', { key })).status).toBe(200)
+      expect((await b.fetch('/key', { key: `${key}x` })).status).toBe(401)
     })
   })
 

@@ -59,7 +59,7 @@ export function openNouns({ kysely, openReader, ...engine }: Engine, secrets: Re
     audit: createAuditStore(kysely, write),
     credits: createCreditStore(kysely, write, secrets.mac),
     files: createFileStore(kysely, write, writeFreeing),
-    batches: createBatchStore(kysely, write),
+    batches: createBatchStore(kysely, writeQuietly),
     containers: createContainerStore(kysely, writeQuietly, writeFreeing),
     guardrails: createGuardrailStore(kysely, write),
     assignments: createAssignmentStore(kysely, write, openReader),
@@ -78,7 +78,7 @@ export function openNouns({ kysely, openReader, ...engine }: Engine, secrets: Re
     alerts: createAlertStore(kysely, write),
     mcpLogins: createMcpLoginStore(kysely, writeQuietly),
     deliveries: createDeliveryStore(kysely, { write, writeQuietly, messages, recording }),
-    videos: createVideoStore(kysely, write),
+    videos: createVideoStore(kysely, writeQuietly),
   }
 }
 
