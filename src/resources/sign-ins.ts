@@ -1,7 +1,6 @@
 import { getIsoTime } from '../base/clock.ts'
 import { denied, requireFound } from '../base/errors.ts'
 import type { Mac } from '../base/mac.ts'
-import type { Marks } from '../base/marks.ts'
 import { getConsoleUrl } from '../config.ts'
 import { type Actor, buildKeyActor } from './actor.ts'
 import { defineAudit } from './audit/entry.ts'
@@ -11,6 +10,7 @@ import { addChecksum, hashSecret } from './keys/secret.ts'
 import { assertCanManageAll } from './management.ts'
 import type { Member } from './members/store.ts'
 import { getMember } from './members.ts'
+import type { Marks } from './workloads/used-tokens.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { type Mac, openMac } from '../../base/mac.ts'
-import type { Marks } from '../../base/marks.ts'
+import type { Marks } from '../../resources/workloads/used-tokens.ts'
 
 /** How many approvals that were used are remembered, of each workspace. */
 const MOST_USED = 10_000

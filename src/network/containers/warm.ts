@@ -5,7 +5,6 @@ import type { Sandbox, SandboxBox } from '../sandboxes/sandbox.ts'
 import { fillHome, type RunningHome } from './home.ts'
 import { isSuccessor } from './names.ts'
 import type { AllowedHosts, ContainerDoor } from './network.ts'
-import type { HomeOwners } from './owners.ts'
 import type { Container } from './store.ts'
 import type { ContainerWorld } from './world.ts'
 
@@ -40,6 +39,19 @@ interface Lender {
   /** Resolves when the container may be used here. Throws where it may not. */
   borrow(id: string): Promise<void>
   giveBack(id: string): void
+}
+
+/** Who has the homes of containers, where several servers share a store: one process has each. */
+export interface HomeOwners {
+  /**
+   * Takes a home for this process. Null where it has it now; the name of the server that has it
+   * otherwise, which is told that it is wanted.
+   */
+  take(id: string): Promise<string | null>
+  /** Lets another one take it. */
+  giveBack(id: string): Promise<void>
+  /** Lists the homes of this process that another one wants. */
+  listWanted(): Promise<string[]>
 }
 
 /** What a use of a container needs to begin. */
