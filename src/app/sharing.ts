@@ -22,6 +22,7 @@ export async function shareMemory(
   const { traffic, warm } = gateway
   const owners = shared.openOwners(incarnation)
   traffic.keptCalls.shareWith(rememberTogether(gateway, shared.openCalls(incarnation)))
+  traffic.makers = shared.openMakers(incarnation)
   warm.shareWith(owners)
   const giveWanted = () => warm.giveWanted(owners).catch(() => undefined)
   const catchUp = () => gateway.catchUp().catch(() => false)

@@ -30,8 +30,6 @@ export interface ResponseContent {
 export interface ResponseWorld extends IdentityWorld {
   store: IdentityWorld['store'] & {
     responses: ResponseStore
-    /** There where other servers make responses too. */
-    shared?: object
     generations: { byId(id: string): Promise<object | undefined> }
   }
   secrets: IdentityWorld['secrets'] & {
@@ -42,7 +40,17 @@ export interface ResponseWorld extends IdentityWorld {
     /** The responses that this process makes in the background, by their ids. */
     background: Map<string, AbortController>
     eventLogs: EventLogs
+    /** There where other servers of the store make some, too. */
+    makers?: Makers
   }
+}
+
+/** Which server makes a response in the background. */
+export interface Makers {
+  /** Notes that this process makes one. Throws 503 where the store is away. */
+  note(id: string): Promise<void>
+  /** Whether the process that makes it was not heard of for long. */
+  isGone(id: string): Promise<boolean>
 }
 
 /** How a key's call is bound to those before it. */
@@ -271,7 +279,9 @@ export async function getResponse(world: ResponseWorld, actor: Actor, id: string
   if (stored.status !== 'queued') return { ...response, status: stored.status }
   const making = { ...response, status: 'in_progress' }
   if (world.traffic.background.has(id)) return making
-  if (!(await isOnRecord(world, stored))) return world.store.shared ? making : response
+  const { makers } = world.traffic
+  if (!(await isOnRecord(world, stored)) && !(await makers?.isGone(id)))
+    return makers ? making : response
   const ended = await findReadable(world, actor, id)
   if (ended.status === 'queued') return { ...response, ...INTERRUPTED }
   return openContent(world, ended).response

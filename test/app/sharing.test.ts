@@ -231,6 +231,20 @@ if (await hasPostgres()) {
       expect((await read(a, id)).status).toBe('cancelled')
     })
 
+    test('whose server is gone has failed', async () => {
+      const [a, b] = await start({ responses: { store: true } })
+      upstream.plan([{ wait: 'go' }, completion('Late')])
+      const id = await begin(a)
+      await upstream.hit()
+      await postgres.run(
+        `update gateway.marks set name = 'maker ${id} killed' where name like 'maker %'`,
+      )
+      expect(await read(b, id)).toMatchObject({ status: 'failed' })
+      expect((await read(a, id)).status).toBe('in_progress')
+      upstream.open('go')
+      await waitUntil(async () => (await read(b, id)).status === 'completed')
+    })
+
     test('that another server deletes is ended, and its events with it', async () => {
       const [a, b] = await start({ responses: { store: true } })
       upstream.plan([sseHead(), delta('One'), { wait: 'go' }])

@@ -1,6 +1,7 @@
 import type { SQL } from 'bun'
 import type { HomeOwners } from '../../network/containers/warm.ts'
 import type { StoredCalls } from '../../resources/idempotency/shared.ts'
+import type { Makers } from '../../resources/responses.ts'
 import type { Marks } from '../../resources/workloads/used-tokens.ts'
 import { answerWithin, run } from './connection.ts'
 import { LOST } from './nodes.ts'
@@ -13,6 +14,8 @@ export interface SharedStore {
   openCalls(incarnation: string): StoredCalls
   /** Who has the homes of containers, as a process sees and takes them. */
   openOwners(incarnation: string): HomeOwners
+  /** Which process makes what in the background. */
+  openMakers(incarnation: string): Makers
   /**
    * Hears of what other processes do: that one has changed something, or wants a container. Also
    * told when it could not hear for a while. Returns what ends it.
@@ -65,6 +68,13 @@ export function createSharedStore(pool: SQL, name: string): SharedStore {
       listWanted: async () =>
         (await ask<{ id: string }>(LIST_WANTED, [incarnation])).map(({ id }) => id),
     }),
+    openMakers: incarnation => ({
+      note: async id => void (await ask(MARK, [`maker ${id} ${incarnation}`, MAKER_SECONDS])),
+      async isGone(id) {
+        const [found] = await ask<{ is_gone: boolean }>(IS_GONE, [`maker ${id} `, LOST])
+        return found?.is_gone ?? false
+      },
+    }),
     async listen(onNews) {
       const listening = await pool.listen(
         CHANNEL,
@@ -104,17 +114,24 @@ const MARK = `insert into marks (name, ends_at)
 const LIST_MARKS = `select name from marks
   where starts_with(name, ?) and ends_at > clock_timestamp()`
 
+/** The condition that the process of a row is there, as far as the others know. */
+const isThere = (table: string, silence: string) => `exists (select 1 from nodes
+    where nodes.incarnation = ${table}.incarnation and left_at is null
+      and seen_at > clock_timestamp() - ${silence}::float8 * interval '1 second')`
+
+/** In seconds: longer than anything is made. */
+const MAKER_SECONDS = 86_400
+
+// Of one that was never noted nothing is known.
+const IS_GONE = `select count(*) > 0 and not bool_or(${isThere('maker', '?2')}) as is_gone
+  from (select split_part(name, ' ', 3) as incarnation from marks where starts_with(name, ?1)) as maker`
+
 const BEGIN_CALL = `insert into kept_calls (name, fingerprint, incarnation, begun_at, bytes)
   values (?, ?, ?, clock_timestamp(), 0)
   on conflict (name) do update set fingerprint = excluded.fingerprint,
       incarnation = excluded.incarnation, begun_at = excluded.begun_at, sealed = null, bytes = 0
     where kept_calls.begun_at <= clock_timestamp() - interval '1 day'
   returning name`
-
-/** The condition that the process of a row is there, as far as the others know. */
-const isThere = (table: string, silence: string) => `exists (select 1 from nodes
-    where nodes.incarnation = ${table}.incarnation and left_at is null
-      and seen_at > clock_timestamp() - ${silence}::float8 * interval '1 second')`
 
 const FIND_CALL = `select fingerprint, sealed, ended_at is null and ${isThere('kept_calls', '?2')} as is_running,
     extract(epoch from begun_at)::float8 * 1000 as begun_at
