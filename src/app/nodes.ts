@@ -1,7 +1,5 @@
 import { conflict, invalid, notFound } from '../base/errors.ts'
 import { isObject } from '../base/json.ts'
-import type { Mac } from '../base/mac.ts'
-import type { Config } from '../config.ts'
 import type { Actor } from '../resources/actor.ts'
 import { defineAudit } from '../resources/audit/entry.ts'
 import type { NodeStore, StoredNode } from '../store/postgres/nodes.ts'
@@ -54,13 +52,17 @@ const auditNode = defineAudit<ListedNode>('nodes', {
 const OWN_SETTINGS = ['host', 'port']
 
 /**
- * Returns what stands for a config: two that differ in what calls meet have different ones. Nothing
- * of it can be guessed without the secret of the data.
+ * Returns what stands for a config and its known models: two that differ in what calls meet have
+ * different ones. Nothing of it can be guessed without the secret of the data.
  */
-export function hashConfig({ config, secrets }: { config: Config; secrets: { mac: Mac } }): string {
+export function hashConfig({
+  config,
+  catalog,
+  secrets,
+}: Pick<Gateway, 'config' | 'catalog' | 'secrets'>): string {
   const server = Object.entries(config.server).filter(([name]) => !OWN_SETTINGS.includes(name))
   const text = JSON.stringify({ ...config, server: Object.fromEntries(server) }, sortFields)
-  return secrets.mac(`config ${text}`).slice(0, 12)
+  return secrets.mac(`config ${catalog.getBuiltIn().generated} ${text}`).slice(0, 12)
 }
 
 const sortFields = (_: string, value: unknown) =>

@@ -1,6 +1,7 @@
+import type { HomeOwners } from '../network/containers/warm.ts'
 import { rememberTogether } from '../resources/idempotency/shared.ts'
 import { endCancelled } from '../resources/responses.ts'
-import type { SharedStore } from '../store/postgres/shared.ts'
+import type { News, SharedStore } from '../store/postgres/shared.ts'
 import type { Gateway } from './gateway.ts'
 import { hashConfig } from './nodes.ts'
 
@@ -19,40 +20,82 @@ export async function shareMemory(
   shared: SharedStore,
   incarnation: string,
 ): Promise<() => Promise<void>> {
-  const { traffic, warm } = gateway
   const owners = shared.openOwners(incarnation)
-  traffic.keptCalls.shareWith(rememberTogether(gateway, shared.openCalls(incarnation)))
-  traffic.makers = shared.openMakers(incarnation)
-  warm.shareWith(owners)
-  const giveWanted = () => warm.giveWanted(owners).catch(() => undefined)
-  const catchUp = () => gateway.catchUp().catch(() => false)
-  // Where nobody tells of a change, a look finds it.
-  const stopListening = await shared
-    .listen(news => void (news === 'wanted' ? giveWanted() : catchUp()))
-    .catch(() => async () => undefined)
-  const describe = async () => {
-    const hash = hashConfig(gateway)
-    if (hash === described) return
-    await gateway.store.nodes?.describe(incarnation, hash)
-    described = hash
+  gateway.traffic.keptCalls.shareWith(rememberTogether(gateway, shared.openCalls(incarnation)))
+  gateway.traffic.makers = shared.openMakers(incarnation)
+  gateway.warm.shareWith(owners)
+  const follower = new Follower({ gateway, shared, incarnation, owners })
+  await follower.start()
+  return () => follower.stop()
+}
+
+interface Following {
+  gateway: Gateway
+  shared: SharedStore
+  incarnation: string
+  owners: HomeOwners
+}
+
+/** Follows what other servers do. What fails is tried again at the next look. */
+class Follower {
+  readonly #of: Following
+  #stopListening: (() => Promise<void>) | null = null
+  /** What the others know of this server. */
+  #told: Partial<Pick<Gateway, 'config' | 'catalog'>> = {}
+  #looks = 0
+  #looking: Promise<void> | null = null
+  #timer: ReturnType<typeof setInterval> | undefined
+
+  constructor(of: Following) {
+    this.#of = of
   }
-  let described = ''
-  let looks = 0
-  let isLooking = false
-  const look = async () => {
-    if (isLooking) return
-    isLooking = true
-    await catchUp()
-    await giveWanted()
-    await endCancelled(gateway).catch(() => undefined)
-    await describe().catch(() => undefined)
-    if (++looks % SWEEP === 0) await shared.sweep().catch(() => undefined)
-    isLooking = false
+
+  async start(): Promise<void> {
+    await this.#try(() => this.#listen())
+    await this.#try(() => this.#tell())
+    this.#timer = setInterval(() => {
+      this.#looking ??= this.#look().finally(() => {
+        this.#looking = null
+      })
+    }, LOOK)
   }
-  await describe()
-  const timer = setInterval(() => void look(), LOOK)
-  return async () => {
-    clearInterval(timer)
-    await stopListening()
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#looking
+    await this.#stopListening?.()
+  }
+
+  async #look(): Promise<void> {
+    const { gateway, shared } = this.#of
+    await this.#try(() => gateway.catchUp())
+    await this.#try(() => this.#giveWanted())
+    await this.#try(() => endCancelled(gateway))
+    await this.#try(() => this.#tell())
+    await this.#try(() => this.#listen())
+    if (++this.#looks % SWEEP === 0) await this.#try(() => shared.sweep())
+  }
+
+  async #listen(): Promise<void> {
+    this.#stopListening ??= await this.#of.shared.listen(news => void this.#hear(news))
+  }
+
+  #hear(news: News): Promise<void> {
+    return this.#try(() => (news === 'wanted' ? this.#giveWanted() : this.#of.gateway.catchUp()))
+  }
+
+  #giveWanted = (): Promise<void> => this.#of.gateway.warm.giveWanted(this.#of.owners)
+
+  /** Tells the others which config is in effect here. */
+  async #tell(): Promise<void> {
+    const { gateway, incarnation } = this.#of
+    const { config, catalog } = gateway
+    if (config === this.#told.config && catalog === this.#told.catalog) return
+    await gateway.store.nodes?.describe(incarnation, hashConfig(gateway))
+    this.#told = { config, catalog }
+  }
+
+  async #try(work: () => Promise<unknown>): Promise<void> {
+    await work().catch(() => undefined)
   }
 }

@@ -3,6 +3,8 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { examineNodes, forgetNode, listNodes } from '../../src/app/nodes.ts'
 import { reconfigure } from '../../src/app/reconfigure.ts'
 import { Cancellation } from '../../src/base/cancellation.ts'
+import { beginLogin } from '../../src/extensions/tools/mcp/login.ts'
+import { getToken } from '../../src/extensions/tools/mcp/oauth.ts'
 import { runCommands } from '../../src/network/containers/commands.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { listAudit } from '../../src/resources/audit.ts'
@@ -14,8 +16,11 @@ import {
 } from '../../src/resources/sign-ins.ts'
 import { provideKey } from '../../src/resources/workloads.ts'
 import { VERSION } from '../../src/store/postgres/schema.ts'
+import { startAuthorizationServer } from '../support/authorization-server.ts'
 import { waitUntil } from '../support/chat.ts'
 import { openDeafProxy } from '../support/deaf-proxy.ts'
+import { TestClock } from '../support/gateway.ts'
+import { startMcpServer } from '../support/mcp-server.ts'
 import { hasPostgres, type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
 import { buildLocalConfig } from '../support/server.ts'
@@ -203,6 +208,27 @@ if (await hasPostgres()) {
     )
     const session = await beginProviderSession(b, user_id, there, at + 1)
     expect((await findSession(a, session))?.member?.id).toBe(user_id)
+  })
+
+  test('a login at an MCP server is refreshed by one server for both', async () => {
+    const mcp = startMcpServer({ tools: [] })
+    const authorization = startAuthorizationServer(mcp.url)
+    await using stack = new AsyncDisposableStack()
+    stack.defer(async () => void (await mcp.close()))
+    stack.defer(async () => void (await authorization.stop()))
+    const clock = new TestClock()
+    const own = { url: authorization.url, oauth: { grant: 'authorization_code' } }
+    const allowed = { allow_private_urls: [authorization.host] }
+    const config = { security: allowed, mcp_servers: { own } }
+    const [{ gateway: a }, { gateway: b }] = await start(config, { parts: { clock } })
+    const begun = await beginLogin(a, getOperator(a), 'own', 'http://127.0.0.1:5/callback')
+    await begun.finish(authorization.consent(begun.url).searchParams)
+    const token = (gateway: Gateway) =>
+      getToken(gateway, 'own', gateway.config.mcp_servers.own?.oauth as never)
+    expect(await Promise.all([token(a), token(b)])).toEqual(['access-1', 'access-1'])
+    clock.pass(540_000)
+    expect(await Promise.all([token(a), token(b)])).toEqual(['access-2', 'access-2'])
+    expect(authorization.asked.filter(one => one === 'token refresh_token')).toHaveLength(1)
   })
 
   describe('a response in the background', () => {

@@ -76,13 +76,15 @@ export function createSharedStore(pool: SQL, name: string): SharedStore {
       },
     }),
     async listen(onNews) {
-      const listening = await pool.listen(
-        CHANNEL,
-        payload => {
-          const [by, what] = payload.split(' ')
-          if (by !== name) onNews(what === 'wanted' ? 'wanted' : 'change')
-        },
-        () => onNews('unknown'),
+      const listening = await answerWithin(WAIT, () =>
+        pool.listen(
+          CHANNEL,
+          payload => {
+            const [by, what] = payload.split(' ')
+            if (by !== name) onNews(what === 'wanted' ? 'wanted' : 'change')
+          },
+          () => onNews('unknown'),
+        ),
       )
       return () => listening.unlisten().catch(() => undefined)
     },
