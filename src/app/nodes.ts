@@ -1,5 +1,4 @@
 import { conflict, invalid, notFound } from '../base/errors.ts'
-import { isObject } from '../base/json.ts'
 import type { Actor } from '../resources/actor.ts'
 import { defineAudit } from '../resources/audit/entry.ts'
 import type { NodeStore, StoredNode } from '../store/postgres/nodes.ts'
@@ -47,30 +46,6 @@ const auditNode = defineAudit<ListedNode>('nodes', {
   identify: ({ id }) => ({ id, workspace_id: null }),
   verbs: { delete: 'forget' },
 })
-
-/** The settings that are each server's own. */
-const OWN_SETTINGS = ['host', 'port']
-
-/**
- * Returns what stands for a config and its known models: two that differ in what calls meet have
- * different ones. Nothing of it can be guessed without the secret of the data.
- */
-export function hashConfig({
-  config,
-  catalog,
-  secrets,
-}: Pick<Gateway, 'config' | 'catalog' | 'secrets'>): string {
-  const server = Object.entries(config.server).filter(([name]) => !OWN_SETTINGS.includes(name))
-  const text = JSON.stringify({ ...config, server: Object.fromEntries(server) }, sortFields)
-  return secrets.mac(`config ${catalog.getBuiltIn().generated} ${text}`).slice(0, 12)
-}
-
-const sortFields = (_: string, value: unknown) =>
-  isObject(value)
-    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-    : typeof value === 'bigint'
-      ? String(value)
-      : value
 
 /**
  * Compares the servers that are there: all should have one version and one config. Throws 400

@@ -1,9 +1,9 @@
+import { isObject } from '../base/json.ts'
 import type { HomeOwners } from '../network/containers/warm.ts'
 import { rememberTogether } from '../resources/idempotency/shared.ts'
 import { endCancelled } from '../resources/responses.ts'
 import type { News, SharedStore } from '../store/postgres/shared.ts'
 import type { Gateway } from './gateway.ts'
-import { hashConfig } from './nodes.ts'
 
 /** In milliseconds, between two looks at what others do: also where no news of it comes. */
 const LOOK = 1_000
@@ -99,3 +99,27 @@ class Follower {
     await work().catch(() => undefined)
   }
 }
+
+/** The settings that are each server's own. */
+const OWN_SETTINGS = ['host', 'port']
+
+/**
+ * Returns what stands for a config and its known models: two that differ in what calls meet have
+ * different ones. Nothing of it can be guessed without the secret of the data.
+ */
+function hashConfig({
+  config,
+  catalog,
+  secrets,
+}: Pick<Gateway, 'config' | 'catalog' | 'secrets'>): string {
+  const server = Object.entries(config.server).filter(([name]) => !OWN_SETTINGS.includes(name))
+  const text = JSON.stringify({ ...config, server: Object.fromEntries(server) }, sortFields)
+  return secrets.mac(`config ${catalog.getBuiltIn().generated} ${text}`).slice(0, 12)
+}
+
+const sortFields = (_: string, value: unknown) =>
+  isObject(value)
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : typeof value === 'bigint'
+      ? String(value)
+      : value

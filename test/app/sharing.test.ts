@@ -334,6 +334,35 @@ if (await hasPostgres()) {
     })
   })
 
+  test('what is remembered together is bounded, and removed when it is over', async () => {
+    const [{ gateway }] = await start()
+    const { shared, nodes } = gateway.store
+    const [{ incarnation = '' } = {}] = (await nodes?.list()) ?? []
+    const calls = shared?.openCalls(incarnation)
+    for (const name of ['a', 'b', 'c']) {
+      expect(await calls?.begin({ name, fingerprint: 'f' })).toBeNull()
+      if (name !== 'c') await calls?.end(name, 'x'.repeat(100))
+    }
+    await calls?.trim(100)
+    const list = async (table: string, column: string) =>
+      (await postgres.run(`select ${column} as name from gateway.${table} order by 1`)).map(
+        row => (row as { name: string }).name,
+      )
+    expect(await list('kept_calls', 'name')).toEqual(['b', 'c'])
+    expect(await calls?.begin({ name: 'b', fingerprint: 'f' })).toMatchObject({ is_running: false })
+    await shared?.marks.add('long', 60)
+    await shared?.marks.add('short', -1)
+    expect(await shared?.marks.add('short', -1)).toBe(true)
+    await postgres.run("insert into gateway.homes values ('left', 'killed', false)")
+    await postgres.run(
+      "update gateway.kept_calls set begun_at = now() - interval '25 hours' where name = 'b'",
+    )
+    await shared?.sweep()
+    expect(await list('kept_calls', 'name')).toEqual(['c'])
+    expect(await list('marks', 'name')).toEqual(['long'])
+    expect(await list('homes', 'container_id')).toEqual([])
+  })
+
   describe('servers that differ', () => {
     test('are told apart by their configs, and named by doctor', async () => {
       const [a, b] = (await start()).map(({ gateway }) => gateway) as [Gateway, Gateway]
