@@ -326,6 +326,16 @@ if (await hasPostgres()) {
       expect((await waiting).results[0]?.stdout).toBe('one')
     })
 
+    test('that was used elsewhere meanwhile goes on with what is on record', async () => {
+      const { a, b, sandboxes } = await open()
+      await run(a, 'write a.txt one')
+      // As of one that was cut off from the database for long, and has not ended.
+      await postgres.run('delete from gateway.homes')
+      await run(b, 'write a.txt two')
+      expect(sandboxes[0].open_boxes).toHaveLength(1)
+      expect((await run(a, 'read a.txt')).results[0]?.stdout).toBe('two')
+    })
+
     test('whose server is gone begins again elsewhere', async () => {
       const { a, b } = await open()
       await run(a, 'write a.txt one')

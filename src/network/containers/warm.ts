@@ -36,18 +36,21 @@ interface WarmContainer {
 interface Lender {
   /** Whether what nothing uses stays here, until it is wanted elsewhere. */
   isPatient?: boolean
-  /** Resolves when the container may be used here. Throws where it may not. */
-  borrow(id: string): Promise<void>
+  /**
+   * Resolves when the container may be used here, and tells whether none may have used it elsewhere
+   * since it was. Throws where it may not.
+   */
+  borrow(id: string): Promise<boolean>
   giveBack(id: string): void
 }
 
 /** Who has the homes of containers, where several servers share a store: one process has each. */
 export interface HomeOwners {
   /**
-   * Takes a home for this process. Null where it has it now; the name of the server that has it
-   * otherwise, which is told that it is wanted.
+   * Takes a home for this process: `kept` where it had it before. Otherwise the name of the server
+   * that has it, which is told that it is wanted.
    */
-  take(id: string): Promise<string | null>
+  take(id: string): Promise<'kept' | 'new' | { owner: string }>
   /** Lets another one take it. */
   giveBack(id: string): Promise<void>
   /** Lists the homes of this process that another one wants. */
@@ -79,7 +82,7 @@ export class WarmContainers {
   /** The ends of the loans of containers that another server uses. */
   readonly #lent = new Map<string, Promise<void>>()
   /** The containers that were borrowed. */
-  readonly #borrowed = new Map<string, Promise<void>>()
+  readonly #borrowed = new Map<string, Promise<boolean>>()
   /** Those of them that another server of the store waits for. */
   readonly #wanted = new Set<string>()
   /** Called when a place may be free, in the order in which they wait. */
@@ -142,7 +145,8 @@ export class WarmContainers {
     const turn = Promise.withResolvers<void>()
     warm.queue = turn.promise
     try {
-      await awaitTurn(before, cancellation)
+      const [, , isKept = true] = await awaitTurn(before, cancellation)
+      if (!isKept) await closeHome(warm)
       warm.home ??= await openHome(world, container, hosts)
       if (this.#isClosed) throw unavailable('The gateway is shutting down')
       return await work(warm.home, warm.copied)
@@ -165,7 +169,7 @@ export class WarmContainers {
       if (users === 0) void this.end(id)
       else {
         used.push(id)
-        this.#borrowed.set(id, Promise.resolve())
+        this.#borrowed.set(id, Promise.resolve(true))
       }
     return used
   }
@@ -200,11 +204,9 @@ export class WarmContainers {
     const warm = this.#warm.get(id)
     if (!warm) return
     await warm.queue
-    const box = warm.home?.box
-    warm.home = null
-    warm.copied.clear()
+    const closing = closeHome(warm)
     if (warm.users === 0) await this.end(id)
-    await box?.close()
+    await closing
   }
 
   /** Ends a container that runs, at once. What is not on record is lost. */
@@ -233,11 +235,13 @@ export class WarmContainers {
     await Promise.all([...this.listIds().map(id => this.end(id)), this.pool.close()])
   }
 
-  #borrow(id: string): Promise<void> | undefined {
+  #borrow(id: string): Promise<boolean> | undefined {
     if (!this.#lender) return undefined
     const known = this.#borrowed.get(id)
-    if (known) return known
+    // One that was cut off from the store for long has lost it perhaps.
+    if (known && !this.#lender.isPatient) return known
     const borrowed = this.#lender.borrow(id)
+    if (known) return borrowed
     this.#borrowed.set(id, borrowed)
     borrowed.catch(() => this.#borrowed.delete(id))
     return borrowed
@@ -326,21 +330,29 @@ export class WarmContainers {
   }
 }
 
-async function awaitTurn(before: Promise<unknown>, cancellation: Cancellation): Promise<void> {
+async function awaitTurn<Turn>(before: Promise<Turn>, cancellation: Cancellation): Promise<Turn> {
   if (cancellation.reason) throw cancellation.reason
-  await cancellation.awaitUnlessCancelled(before)
+  return cancellation.awaitUnlessCancelled(before)
+}
+
+/** Ends what runs of a container, of which it goes on with the files that are on record. */
+async function closeHome(warm: WarmContainer): Promise<void> {
+  const box = warm.home?.box
+  warm.home = null
+  warm.copied.clear()
+  await box?.close()
 }
 
 /** In milliseconds, between two looks whether another server has ended a container. */
 const PAUSE = 100
 
 /** Takes a home from the server that has it. Throws 503, naming that, where it goes on using it. */
-async function takeHome(owners: HomeOwners, id: string, longestWait: number): Promise<void> {
+async function takeHome(owners: HomeOwners, id: string, longestWait: number): Promise<boolean> {
   for (const until = performance.now() + longestWait; ; await Bun.sleep(PAUSE)) {
-    const owner = await owners.take(id)
-    if (owner === null) return
+    const taken = await owners.take(id)
+    if (typeof taken === 'string') return taken === 'kept'
     if (performance.now() >= until)
-      throw unavailable(`The container runs at another server (${owner}): try again`, 10)
+      throw unavailable(`The container runs at another server (${taken.owner}): try again`, 10)
   }
 }
 

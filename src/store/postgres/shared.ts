@@ -58,11 +58,11 @@ export function createSharedStore(pool: SQL, name: string): SharedStore {
     }),
     openOwners: incarnation => ({
       async take(id) {
-        const [taken] = await ask(TAKE_HOME, [id, incarnation, LOST])
-        if (taken) return null
+        const [taken] = await ask<{ before: string | null }>(TAKE_HOME, [id, incarnation, LOST])
+        if (taken) return taken.before === incarnation ? 'kept' : 'new'
         const [owner] = await ask<{ name: string }>(WANT_HOME, [id])
         await ask('select pg_notify(?, ?)', [CHANNEL, `${name} wanted`])
-        return owner?.name ?? ''
+        return { owner: owner?.name ?? '' }
       },
       giveBack: async id => void (await ask(LEAVE_HOME, [id, incarnation])),
       listWanted: async () =>
@@ -158,7 +158,7 @@ const TAKE_HOME = `insert into homes (container_id, incarnation, is_wanted) valu
   on conflict (container_id) do update
     set incarnation = excluded.incarnation, is_wanted = false
     where homes.incarnation = excluded.incarnation or not ${isThere('homes', '?3')}
-  returning container_id`
+  returning (select incarnation from homes where container_id = ?1) as before`
 
 const WANT_HOME = `update homes set is_wanted = true where container_id = ?
   returning (select name from nodes where nodes.incarnation = homes.incarnation) as name`
