@@ -395,6 +395,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       ...{ send, clock },
       readPatience: () => gateway.config.timeouts.idle_seconds * 1000,
     })
+  let endSharing: () => Promise<void> = async () => undefined
   const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   let activity: Activity | undefined
   const ledger = await openLedger(store.ledger, clock, claim?.openLeases)
@@ -425,6 +426,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
         ledger,
         await countFreeToday(store, config, clock),
         journal.free,
+        openApprovals(store, secrets, clock),
       ),
       admission: new Admission({ readLimits: () => gateway.config.limits, events }),
     },
@@ -456,7 +458,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     secrets,
     workloads: {
       tokens: new AccessTokens(secrets.derive),
-      used: new UsedTokens(clock.now()),
+      used: new UsedTokens(clock.now(), store.shared?.marks),
       get issuerKeys() {
         return issuerKeys()
       },
@@ -484,6 +486,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     }),
     lock: () => lockStore(store, data, clock),
     async close() {
+      await endSharing()
       await gateway.deliveries.stop()
       await gateway.videos.stop()
       await gateway.warm.close()
@@ -514,6 +517,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   await byok.reload()
   await destinations.reload()
   await alerts.reload()
+  if (store.shared && claim) {
+    const { shareMemory } = await import('./sharing.ts')
+    endSharing = await shareMemory(gateway, store.shared, claim.incarnation)
+  }
   return gateway
 }
 
@@ -597,6 +604,7 @@ function openTraffic(
   ledger: Ledger,
   freeSoFar: number,
   free: Journal['free'],
+  approvals: Approvals,
 ): Omit<Traffic, 'admission'> {
   const readOns = new ReadOns()
   const calls = createRunningCalls(readOns)
@@ -607,7 +615,7 @@ function openTraffic(
     retryBudget: new RetryBudget(calls, health, clock),
     health,
     sessions: new Sessions(clock),
-    approvals: new Approvals(),
+    approvals,
     responseCache: new ResponseCache(),
     largeAnswers: new LargeAnswers(),
     readDocuments: new ReadDocuments(),
@@ -617,6 +625,16 @@ function openTraffic(
     counters: openCounters(config, clock, ledger, freeSoFar, free),
   }
 }
+
+const openApprovals = ({ shared }: Store, { derive }: Secrets, clock: Clock): Approvals =>
+  new Approvals(
+    shared
+      ? {
+          ...{ readKey: () => derive('approvals', 32), marks: shared.marks },
+          now: () => Math.floor(clock.now().getTime() / 1000),
+        }
+      : null,
+  )
 
 const openJournal = (
   data: string | undefined,

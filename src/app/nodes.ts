@@ -2,7 +2,9 @@ import { conflict, invalid, notFound } from '../base/errors.ts'
 import { recoverCalls } from '../engine/recover.ts'
 import type { HeldCall } from '../limits/ledger.ts'
 import type { Actor } from '../resources/actor.ts'
+import { defineAudit } from '../resources/audit/entry.ts'
 import type { NodeStore, StoredNode } from '../store/postgres/nodes.ts'
+import type { Finding } from './doctor.ts'
 import type { Gateway } from './gateway.ts'
 
 /** A server of the database, as operators see it. */
@@ -29,18 +31,26 @@ const readState = ({ left_at, silent_seconds }: StoredNode): ListedNode['state']
  */
 export async function forgetNode(
   gateway: Gateway,
-  _actor: Actor,
+  actor: Actor,
   id: string,
 ): Promise<{ data: { id: string } }> {
   const { data } = await listNodes(gateway)
   const node = data.find(one => one.id === id)
   if (!node) throw notFound(`There is no node ${id}: gateway nodes list shows them`)
   if (node.state === 'serving') throw conflict(`${node.name} (${id}) serves: stop it there`)
-  const nodes = requireNodes(gateway.store)
-  await settleCalls(gateway, await nodes.readRunning(id))
-  await nodes.forget(id)
+  if (node.state === 'silent') {
+    const nodes = requireNodes(gateway.store)
+    await gateway.store.audit.append(auditNode(gateway, actor, node, null))
+    await settleCalls(gateway, await nodes.readRunning(id))
+    await nodes.forget(id)
+  }
   return { data: { id } }
 }
+
+const auditNode = defineAudit<ListedNode>('nodes', {
+  identify: ({ id }) => ({ id, workspace_id: null }),
+  verbs: { delete: 'forget' },
+})
 
 /** Settles calls of a process that is gone, as its own directory would. */
 async function settleCalls(gateway: Gateway, running: HeldCall[]): Promise<void> {
@@ -49,6 +59,26 @@ async function settleCalls(gateway: Gateway, running: HeldCall[]): Promise<void>
   const journal = { ...gateway.journal, holds: { ...holds, listGarbled: () => [] } }
   await recoverCalls(Object.assign(Object.create(gateway), { journal }))
 }
+
+/**
+ * Compares the servers that are there: all should have one version and one config. Throws 400
+ * without Postgres.
+ */
+export async function examineNodes(gateway: Gateway): Promise<Finding> {
+  const { data } = await listNodes(gateway)
+  const nodes = data.filter(({ state }) => state === 'serving')
+  const differing = COMPARED.filter(field => new Set(nodes.map(node => node[field])).size > 1)
+  const count = nodes.length === 1 ? '1 server is there' : `${nodes.length} servers are there`
+  if (differing.length === 0)
+    return { check: 'nodes', ok: true, found: nodes.length > 1 ? `${count}, all alike` : count }
+  const list = nodes.map(
+    node =>
+      `${node.name} (${node.id}) has ${differing.map(field => `${field} ${node[field]}`).join(', ')}`,
+  )
+  return { check: 'nodes', ok: false, found: `${count}, and they differ: ${list.join('; ')}` }
+}
+
+const COMPARED = ['version', 'schema_version', 'config_hash'] as const
 
 function requireNodes({ nodes }: Gateway['store']): NodeStore {
   if (!nodes)

@@ -10,6 +10,7 @@ import type { Actor } from '../resources/actor.ts'
 import type { KeptCalls } from '../resources/idempotency/calls.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import type { EventLogs } from '../resources/responses/event-log.ts'
+import type { Makers } from '../resources/responses.ts'
 import { COUNT_TIMEOUT_MS } from '../translation/tokenizers.ts'
 import type { Health } from './health.ts'
 import { kinds } from './kinds.ts'
@@ -47,6 +48,8 @@ export interface Traffic {
   background: Map<string, AbortController>
   /** The events of those that are streamed. */
   eventLogs: EventLogs
+  /** Which servers make responses, where several do. */
+  makers?: Makers
   /** Limits how often calls may be made. */
   counters: Counters
 }

@@ -6,13 +6,12 @@ import type {
   Bound,
   Charge,
   CostEstimate,
-  DaySpend,
+  HeldBooks,
   HeldCall,
-  Payer,
+  Leases,
+  Meter,
+  Spending,
 } from './ledger.ts'
-
-/** What limits are of: an account, and whether spending through callers' own keys counts. */
-export type Meter = `${'own' | 'any'} ${Account}`
 
 export const nameMeter = ({ account, byok }: Pick<Bound, 'account' | 'byok'>): Meter =>
   `${byok ? 'any' : 'own'} ${account}`
@@ -68,20 +67,6 @@ export interface LeaseStore {
   listOthers(after: number): Promise<{ charges: Charge[]; last: number }>
 }
 
-/** What was spent in all, on each day since one, and up to which row of the ledger. */
-export interface Spending {
-  totals: Omit<DaySpend, 'day'>[]
-  days: DaySpend[]
-  last: number
-}
-
-/** What is set aside of what a node has on lease. */
-export interface HeldBooks {
-  getHeld(account: Account, byok: boolean): bigint
-  listAccounts(payer: Payer): Account[]
-  charge(charge: Charge): void
-}
-
 interface Lease {
   account: Account
   byok: boolean
@@ -124,7 +109,7 @@ const EMPTY = 250
  * what is in hand covers it twice. What is lent is taken from the limit before it is spent, so that
  * nodes together never pass one, whatever ends. It is given back when it is not needed.
  */
-export class Leases {
+export class NodeLeases implements Leases {
   readonly #store: LeaseStore
   readonly #books: HeldBooks
   readonly #ticks: () => number
@@ -153,32 +138,27 @@ export class Leases {
     return spending
   }
 
-  /** Begins to lend, once what an earlier process has left is settled. */
   async begin(): Promise<void> {
     await this.#store.takeBackAll()
     this.#timer = setInterval(() => void this.beat(), BEAT)
     this.#timer.unref()
   }
 
-  /** Gives back what is not held, and ends. */
   async end(): Promise<void> {
     clearInterval(this.#timer)
     await this.#exchange(lease => this.#getFree(lease)).catch(() => undefined)
   }
 
-  /** What a call may take of a bound. */
   getAvailable({ account, byok }: Pick<Bound, 'account' | 'byok'>): bigint {
     const amount = this.#leases.get(nameMeter({ account, byok }))?.amount ?? 0n
     return amount - this.#books.getHeld(account, byok)
   }
 
-  /** What is left of a bound for all nodes, where it is known because a call has found too little. */
   findLeft(bound: Pick<Bound, 'account' | 'byok'>): bigint | null {
     const lease = this.#leases.get(nameMeter(bound))
     return lease && this.#ticks() < lease.emptyUntil ? lease.left + this.getAvailable(bound) : null
   }
 
-  /** Takes a charge from what is in hand, and returns of which meters. */
   spend({ byok, nanos, ...payer }: Charge): Meter[] {
     if (this.#leases.size === 0 || nanos === 0n) return []
     const meters = listMeters(this.#books.listAccounts(payer), byok)
@@ -191,7 +171,6 @@ export class Leases {
     })
   }
 
-  /** Notes which calls run here, and what they have cost so far, if there are any or were. */
   async noteRunning(calls: { held: HeldCall; spent: bigint }[]): Promise<void> {
     if (calls.length === 0 && this.#isIdle) return
     this.#isIdle = calls.length === 0
@@ -200,15 +179,10 @@ export class Leases {
       .catch(() => undefined)
   }
 
-  /** Notes of a charge that an earlier process of this node had it on lease, as all it had. */
   noteEarlier(charge: Charge): void {
     charge.leased = listMeters(this.#books.listAccounts(charge), charge.byok)
   }
 
-  /**
-   * Calls `take` as soon as what is in hand covers an estimate, or all there is. Throws what it throws,
-   * and 503 where the store cannot be asked and what is in hand is not enough.
-   */
   async cover<Taken>(
     { maximum, minimum }: CostEstimate,
     bounds: Bound[],
@@ -239,7 +213,6 @@ export class Leases {
     }
   }
 
-  /** Gives back what is not needed, and hears what others need and have spent. */
   async beat(): Promise<void> {
     if (this.#isBeating) return
     this.#isBeating = true

@@ -6,7 +6,6 @@ import type { Mac } from '../base/mac.ts'
 import { pickLarger } from '../base/money.ts'
 import type { Region } from '../language/region.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
-import type { HeldBooks, Leases, Meter } from './leases.ts'
 
 /**
  * The spending that is counted together: one key, all keys made by a member, all keys of a
@@ -18,6 +17,9 @@ export type Account =
 
 /** What calls of one end user, tag or model cost of what an account spends. */
 export type Subaccount = `${'end_user' | 'tag' | 'model'} ${string}`
+
+/** What limits are of: an account, and whether spending through callers' own keys counts. */
+export type Meter = `${'own' | 'any'} ${Account}`
 
 /**
  * Who pays for a call: the key, the member who made it and its workspace. All of them are counted.
@@ -261,6 +263,50 @@ export interface LedgerStore {
    * passed over. Throws what `onRow` throws.
    */
   inspect(onRow: (row: LedgerRow) => void, options?: InspectionOptions): Promise<LedgerBooks>
+}
+
+/** What was spent in all, on each day since one, and up to which row of the ledger. */
+export interface Spending {
+  totals: Omit<DaySpend, 'day'>[]
+  days: DaySpend[]
+  last: number
+}
+
+/** What is set aside of what a node has on lease. */
+export interface HeldBooks {
+  getHeld(account: Account, byok: boolean): bigint
+  listAccounts(payer: Payer): Account[]
+  charge(charge: Charge): void
+}
+
+/**
+ * The money that this node may spend of accounts that have limits, where several nodes spend it:
+ * `leases.ts` has them.
+ */
+export interface Leases {
+  /** Reads all spending at one moment; what others charge is heard of from there on. */
+  readSpending(since: number): Promise<Spending>
+  /** Begins to lend, once what an earlier process has left is settled. */
+  begin(): Promise<void>
+  /** Gives back what is not held, and ends. */
+  end(): Promise<void>
+  /** Gives back what is not needed, and hears what others need and have spent. */
+  beat(): Promise<void>
+  /** What a call may take of a bound. */
+  getAvailable(bound: Pick<Bound, 'account' | 'byok'>): bigint
+  /** What is left of a bound for all nodes, where it is known because a call has found too little. */
+  findLeft(bound: Pick<Bound, 'account' | 'byok'>): bigint | null
+  /** Takes a charge from what is in hand, and returns of which meters. */
+  spend(charge: Charge): Meter[]
+  /** Notes of a charge that an earlier process of this node had it on lease, as all it had. */
+  noteEarlier(charge: Charge): void
+  /** Notes which calls run here, and what they have cost so far, if there are any or were. */
+  noteRunning(calls: { held: HeldCall; spent: bigint }[]): Promise<void>
+  /**
+   * Calls `take` as soon as what is in hand covers an estimate, or all there is. Throws what it throws,
+   * and 503 where the store cannot be asked and what is in hand is not enough.
+   */
+  cover<Taken>(estimate: CostEstimate, bounds: Bound[], take: () => Taken): Promise<Taken>
 }
 
 /**

@@ -28,7 +28,7 @@ export async function exchangeToken(world: PolicyWorld, form: TokenExchange) {
   const left = Math.floor(subject.expiresAt - now.getTime() / 1000)
   const seconds = Math.min(rule.token_seconds ?? LONGEST_LIFE, left)
   if (seconds < 1) throw refuseExchange('invalid_grant', 'subject_token: it is over')
-  if (rule.single_use) world.workloads.used.use(policy, subject, now)
+  if (rule.single_use) await world.workloads.used.use(policy, subject, now)
   const { hash } = await provideKey(world, policy, rule, subject)
   await assignGuardrail(world, hash, rule.guardrail)
   const grant = { policy, issuer: rule.issuer, subject: subject.name, key_hash: hash }

@@ -82,7 +82,9 @@ export async function identify(world: IdentityWorld, authorization: string | nul
   } catch (unknown) {
     if (authorization === null) throw unknown
     const isToken = await verifyToken(world, parseBearerToken(authorization))
-    if (!isToken && !(await world.catchUp())) throw unknown
+    const actor = isToken ? recognize(world, authorization) : null
+    if (actor) return actor
+    if (!(await world.catchUp())) throw unknown
     return authenticate(world, authorization)
   }
 }

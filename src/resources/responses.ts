@@ -40,7 +40,17 @@ export interface ResponseWorld extends IdentityWorld {
     /** The responses that this process makes in the background, by their ids. */
     background: Map<string, AbortController>
     eventLogs: EventLogs
+    /** There where other servers of the store make some, too. */
+    makers?: Makers
   }
+}
+
+/** Which server makes a response in the background. */
+export interface Makers {
+  /** Notes that this process makes one. Throws 503 where the store is away. */
+  note(id: string): Promise<void>
+  /** Whether the process that makes it was not heard of for long. */
+  isGone(id: string): Promise<boolean>
 }
 
 /** How a key's call is bound to those before it. */
@@ -267,8 +277,11 @@ export async function getResponse(world: ResponseWorld, actor: Actor, id: string
   const stored = await findReadable(world, actor, id)
   const { response } = openContent(world, stored)
   if (stored.status !== 'queued') return { ...response, status: stored.status }
-  if (world.traffic.background.has(id)) return { ...response, status: 'in_progress' }
-  if (!(await isOnRecord(world, stored))) return response
+  const making = { ...response, status: 'in_progress' }
+  if (world.traffic.background.has(id)) return making
+  const { makers } = world.traffic
+  if (!(await isOnRecord(world, stored)) && !(await makers?.isGone(id)))
+    return makers ? making : response
   const ended = await findReadable(world, actor, id)
   if (ended.status === 'queued') return { ...response, ...INTERRUPTED }
   return openContent(world, ended).response
@@ -287,8 +300,9 @@ export async function findEvents(
   const log = world.traffic.eventLogs.get(id)
   if (!log)
     throw invalid(
-      'stream: no events of this response are kept; poll it with stream=false. They are kept for ' +
-        'one that was asked for with background: true and stream: true, until the gateway restarts',
+      'stream: no events of this response are kept here; poll it with stream=false. They are kept ' +
+        'for one that was asked for with background: true and stream: true, by the server that was ' +
+        'asked and until it restarts',
       'stream',
     )
   return { response, log }
@@ -379,4 +393,18 @@ export async function cancelResponse(world: ResponseWorld, actor: Actor, id: str
   world.traffic.eventLogs.get(id)?.endAs(cancelled)
   world.traffic.background.get(id)?.abort()
   return cancelled
+}
+
+/** Ends what this process makes in the background and another one has cancelled or deleted. */
+export async function endCancelled(world: ResponseWorld): Promise<void> {
+  const { background, eventLogs } = world.traffic
+  if (background.size === 0) return
+  const open = new Set(await world.store.responses.listUncancelled([...background.keys()]))
+  for (const [id, ending] of [...background]) {
+    if (open.has(id)) continue
+    const stored = await world.store.responses.find(id)
+    if (stored) eventLogs.get(id)?.endAs(openContent(world, stored).response)
+    else eventLogs.delete(id)
+    ending.abort()
+  }
 }

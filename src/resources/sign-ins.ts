@@ -10,6 +10,7 @@ import { addChecksum, hashSecret } from './keys/secret.ts'
 import { assertCanManageAll } from './management.ts'
 import type { Member } from './members/store.ts'
 import { getMember } from './members.ts'
+import type { Marks } from './workloads/used-tokens.ts'
 import type { IdentityWorld } from './world.ts'
 
 /**
@@ -56,7 +57,7 @@ export interface SignInStore {
 
 /** The parts of the gateway that signing in needs. */
 export interface SignInWorld extends IdentityWorld {
-  store: IdentityWorld['store'] & { signIns: SignInStore }
+  store: IdentityWorld['store'] & { signIns: SignInStore; shared?: { marks: Marks } }
   secrets: IdentityWorld['secrets'] & { mac: Mac }
   /** What providers of sign-in have said is over, the newest last. */
   logouts: ProviderLogout[]
@@ -153,9 +154,19 @@ export async function beginProviderSession(
 ): Promise<string> {
   const session = await beginSession(world, id, there)
   // Looked at last: a logout before this is found, and one after this has found the session.
-  if (!world.logouts.some(logout => logout.at >= at && isAbout(logout, there))) return session
+  const logouts = await listLogouts(world)
+  if (!logouts.some(logout => logout.at >= at && isAbout(logout, there))) return session
   await signOut(world, session)
   throw denied('You have signed out meanwhile: begin again')
+}
+
+const LOGOUT = 'logout '
+
+/** Lists the logouts that servers of this store were told of. */
+async function listLogouts({ logouts, store }: SignInWorld): Promise<ProviderLogout[]> {
+  if (!store.shared) return logouts
+  const marks = await store.shared.marks.list(LOGOUT)
+  return marks.map(mark => JSON.parse(mark.slice(LOGOUT.length)))
 }
 
 // Of a session without a sid only its user is known.
@@ -174,6 +185,7 @@ export async function endProviderSessions(
   const { signIns } = world.store
   const recent = world.logouts.filter(one => one.at > at - LOGOUT_MEMORY)
   world.logouts = [...recent, logout].slice(-MOST_LOGOUTS)
+  await world.store.shared?.marks.add(LOGOUT + JSON.stringify(logout), LOGOUT_MEMORY)
   const whose = { issuer, ...(subject === null ? {} : { subject }) }
   await signIns.endSessions(sid === null ? whose : { ...whose, sid }, until)
   if (sid !== null && subject !== null) await signIns.endSessions({ ...whose, sid: null }, until)

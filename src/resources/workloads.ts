@@ -1,3 +1,4 @@
+import { GatewayError } from '../base/errors.ts'
 import { omitUndefined } from '../base/json.ts'
 import { toNanos, toUsd } from '../base/money.ts'
 import type { IssuerConfig } from '../config/workloads.ts'
@@ -78,9 +79,22 @@ async function makeKey(world: IdentityWorld, named: NamedKey): Promise<Key> {
   if (own.length >= (rule.most_subjects ?? MOST_SUBJECTS))
     throw refuseExchange('invalid_grant', `This policy has ${own.length} subjects already`)
   const key = buildKey(world, named)
-  await world.store.keys.insert(key, auditKey(world, getOperator(world), null, key))
+  try {
+    await world.store.keys.insert(key, auditKey(world, getOperator(world), null, key))
+  } catch (thrown) {
+    return findMade(world, key.hash, thrown)
+  }
   world.memory.keys.set(key)
   return key
+}
+
+/** Finds the key that another server has made at the same moment. Throws what has happened else. */
+async function findMade(world: IdentityWorld, hash: string, thrown: unknown): Promise<Key> {
+  if (!(thrown instanceof GatewayError) || thrown.type !== 'conflict') throw thrown
+  await world.catchUp()
+  const made = world.memory.keys.get(hash)
+  if (!made) throw thrown
+  return made
 }
 
 // The secret is thrown away: the key has one, so that its hash, which can be computed, opens nothing.

@@ -16,9 +16,11 @@ import { openSchema } from './postgres/opening.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
 import { PostgresRecording } from './postgres/recording.ts'
 import { createSealStore, type readColumns } from './postgres/seals.ts'
+import { createSharedStore } from './postgres/shared.ts'
 import { createWriter } from './postgres/write.ts'
 import type { RecordLog } from './record-log.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
+import { createIdempotencyStore } from './sql/idempotency.ts'
 import { createInspector } from './sql/inspection.ts'
 import { BlockReader } from './sql/outbox/blocks.ts'
 import { createVerifier } from './sql/rollups/verify.ts'
@@ -79,11 +81,13 @@ export async function openPostgres({
   }
   const kysely = openKysely(pool)
   const sealer = createSealer({ kysely, mac: secrets.mac, getColumns: () => columns })
-  const writer = createWriter(pool, sealer)
-  const { write } = writer
+  const name = crypto.randomUUID()
+  const writer = createWriter(pool, sealer, name)
+  const { write, writeQuietly } = writer
   const nouns = openNouns(
     {
-      ...{ kysely, write, writeDurably: write, writeFreeing: write, keepReserve: () => undefined },
+      ...{ kysely, write, writeQuietly, writeDurably: write, writeFreeing: write },
+      keepReserve: () => undefined,
       openReader: createReader(kysely),
       ...{ recording, lockLedger: [LOCK_LEDGER] },
       messages: {
@@ -105,10 +109,11 @@ export async function openPostgres({
   }
   return {
     ...nouns,
+    idempotency: createIdempotencyStore(kysely, writer.writeAlone),
     ledger: { ...nouns.ledger, inspect: createInspector(inspected, secrets.mac) },
     rollups: {
       ...createRollupStore({
-        ...{ write, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
+        ...{ write: writeQuietly, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
         read: (text, values) => answerWithin(PATIENCE.read, () => run(pool, text, values)),
       }),
       verify: createVerifier(stepper, ENDPOINT_ID),
@@ -124,6 +129,7 @@ export async function openPostgres({
       return Number(row.changes) - writer.changes
     },
     nodes: createNodeStore(pool, self),
+    shared: createSharedStore(pool, name),
     async close() {
       await recordLog?.settle()
       await pool.close()

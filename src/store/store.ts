@@ -4,6 +4,7 @@ import type { RollupStore } from '../observability/rollups.ts'
 import type { WriteLogStore } from '../observability/write-log.ts'
 import type { Owner } from '../resources/workspaces/store.ts'
 import type { NodeStore } from './postgres/nodes.ts'
+import type { SharedStore } from './postgres/shared.ts'
 import type { openNouns } from './sql/contents.ts'
 
 /**
@@ -20,6 +21,8 @@ export interface Store extends Omit<ReturnType<typeof openNouns>, 'ledger'> {
   seals: SealStore
   /** The servers of a store that several machines reach. */
   nodes?: NodeStore
+  /** What they remember together. */
+  shared?: SharedStore
   /** Returns the owner of this store. The candidate becomes the owner if there is none yet. */
   owner(candidate: Owner): Promise<Owner>
   /** Returns a number that changes exactly when another process has written. */

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { unavailable } from '../../src/base/errors.ts'
 import { pickLarger } from '../../src/base/money.ts'
-import { type LeaseRequest, type LeaseStore, Leases, type Lent } from '../../src/limits/leases.ts'
+import {
+  type LeaseRequest,
+  type LeaseStore,
+  type Lent,
+  NodeLeases,
+} from '../../src/limits/leases.ts'
 import { type Bound, openLedger } from '../../src/limits/ledger.ts'
 import { TestClock } from '../support/gateway.ts'
 import { createLedgerStore } from '../support/ledger.ts'
@@ -68,9 +73,9 @@ async function open() {
   const ledger = await openLedger(
     createLedgerStore(),
     clock,
-    books => new Leases(store, books, clock.ticks),
+    books => new NodeLeases(store, books, clock.ticks),
   )
-  const leases = ledger.leases as Leases
+  const leases = ledger.leases as NodeLeases
   const reserve = async (nanos: bigint, bounds = [bound]) => {
     const amounts = { own: nanos, byok: null }
     return ledger.reserveElsewhere?.(payer, { maximum: amounts, minimum: amounts }, bounds)

@@ -64,6 +64,7 @@ export const createDoctorCommand = () =>
         await core.examineSandboxes(gateway),
         await core.describeEvictions(gateway),
       )
+      if (gateway.store.nodes) data.push(await examineServers(gateway))
       if (!data.every(({ ok }) => ok)) process.exitCode = 1
       return { data }
     },
@@ -72,6 +73,11 @@ export const createDoctorCommand = () =>
     STATE: ({ ok }) => (ok ? 'ok' : 'WRONG'),
     FOUND: ({ found }) => found,
   })
+
+async function examineServers(gateway: Gateway): Promise<Finding> {
+  const { examineNodes } = await import('../../app/nodes.ts')
+  return examineNodes(gateway)
+}
 
 // A reason or a yes without one of them would be taken for one that has an effect.
 function checkFlags(flags: Flags): void {

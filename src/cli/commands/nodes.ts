@@ -18,6 +18,8 @@ export const createNodesCommand = () =>
       NAME: ({ name }) => name,
       VERSION: ({ version }) => version,
       STATE: ({ state }) => state,
+      CONFIG: ({ config_hash }) => config_hash ?? '',
+      TABLES: ({ schema_version }) => schema_version ?? '',
       SEEN: ({ seen_at }) => seen_at,
     }),
     verb(

@@ -21,7 +21,7 @@ export function runApproved(world: ToolWorld, run: Run): void | Promise<void> {
 }
 
 async function runUses(world: ToolWorld, run: Run, loop: ToolLoop): Promise<void> {
-  const uses = new UsesRun(world, run, loop, loop.beginApproved(world, run))
+  const uses = new UsesRun(world, run, loop, await loop.beginApproved(world, run))
   let hasBegun = false
   try {
     for (let parts = await uses.next(); parts; parts = await uses.next()) {

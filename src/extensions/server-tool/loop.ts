@@ -78,15 +78,10 @@ export class ToolLoop implements UsedTools {
 
   /**
    * Prepares the uses that the client has approved. Each approval is used with that: throws 400 if
-   * another call has used one meanwhile.
+   * another call has used one meanwhile, and 503 where that cannot be known.
    */
-  beginApproved(world: ToolWorld, run: Run): ToolUse[] {
-    const { approvals } = world.traffic
-    for (const [i, { id, field }] of this.approved.entries()) {
-      if (approvals.use(id)) continue
-      for (const earlier of this.approved.slice(0, i)) approvals.giveBack(earlier.id)
-      throw invalid(`${field}: expected an approval that was not used yet`, field)
-    }
+  async beginApproved(world: ToolWorld, run: Run): Promise<ToolUse[]> {
+    await this.#useApprovals(world)
     this.#current = this.approved.map(({ request, id, name, input }) => {
       const offered = this.#options.functions.get(name) ?? null
       const call = { id, name, input }
@@ -96,6 +91,20 @@ export class ToolLoop implements UsedTools {
     })
     this.uses.push(...this.#current)
     return this.#current
+  }
+
+  async #useApprovals({ traffic: { approvals } }: ToolWorld): Promise<void> {
+    const used: string[] = []
+    try {
+      for (const { id, field } of this.approved) {
+        if (!(await approvals.use(id)))
+          throw invalid(`${field}: expected an approval that was not used yet`, field)
+        used.push(id)
+      }
+    } catch (thrown) {
+      for (const id of used) approvals.giveBack(id)
+      throw thrown
+    }
   }
 
   /** Takes back the uses that the client has approved: none of them has begun. */

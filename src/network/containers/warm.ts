@@ -32,11 +32,29 @@ interface WarmContainer {
   holder: string
 }
 
-/** Where containers are borrowed from: another server of the data directory has taken over. */
+/** Where containers are borrowed from: another server of the data directory, or of the same store. */
 interface Lender {
-  /** Resolves when the container may be used here, and throws when its lender has ended. */
-  borrow(id: string): Promise<void>
+  /** Whether what nothing uses stays here, until it is wanted elsewhere. */
+  isPatient?: boolean
+  /**
+   * Resolves when the container may be used here, and tells whether none may have used it elsewhere
+   * since it was. Throws where it may not.
+   */
+  borrow(id: string): Promise<boolean>
   giveBack(id: string): void
+}
+
+/** Who has the homes of containers, where several servers share a store: one process has each. */
+export interface HomeOwners {
+  /**
+   * Takes a home for this process: `kept` where it had it before. Otherwise the name of the server
+   * that has it, which is told that it is wanted.
+   */
+  take(id: string): Promise<'kept' | 'new' | { owner: string }>
+  /** Lets another one take it. */
+  giveBack(id: string): Promise<void>
+  /** Lists the homes of this process that another one wants. */
+  listWanted(): Promise<string[]>
 }
 
 /** What a use of a container needs to begin. */
@@ -64,7 +82,9 @@ export class WarmContainers {
   /** The ends of the loans of containers that another server uses. */
   readonly #lent = new Map<string, Promise<void>>()
   /** The containers that were borrowed. */
-  readonly #borrowed = new Map<string, Promise<void>>()
+  readonly #borrowed = new Map<string, Promise<boolean>>()
+  /** Those of them that another server of the store waits for. */
+  readonly #wanted = new Set<string>()
   /** Called when a place may be free, in the order in which they wait. */
   readonly #waiting = new Set<() => void>()
   /** In milliseconds: how long a use waits for a place. */
@@ -125,13 +145,15 @@ export class WarmContainers {
     const turn = Promise.withResolvers<void>()
     warm.queue = turn.promise
     try {
-      await awaitTurn(before, cancellation)
+      const [, , isKept = true] = await awaitTurn(before, cancellation)
+      if (!isKept) await closeHome(warm)
       warm.home ??= await openHome(world, container, hosts)
       if (this.#isClosed) throw unavailable('The gateway is shutting down')
       return await work(warm.home, warm.copied)
     } finally {
       // A use that left the queue early must not let others in before their turn.
-      void before.then(() => turn.resolve())
+      const pass = () => turn.resolve()
+      void before.then(pass, pass)
       await this.#release(world, warm)
     }
   }
@@ -147,9 +169,27 @@ export class WarmContainers {
       if (users === 0) void this.end(id)
       else {
         used.push(id)
-        this.#borrowed.set(id, Promise.resolve())
+        this.#borrowed.set(id, Promise.resolve(true))
       }
     return used
+  }
+
+  /** Has each container run at one server of a store: where it runs elsewhere it is ended there. */
+  shareWith(owners: HomeOwners): void {
+    this.#lender = {
+      isPatient: true,
+      borrow: id => takeHome(owners, id, this.longestWait),
+      giveBack: id => void owners.giveBack(id).catch(() => undefined),
+    }
+  }
+
+  /** Gives away the containers that other servers want, each when nothing uses it here. */
+  async giveWanted(owners: HomeOwners): Promise<void> {
+    if (this.#borrowed.size === 0) return
+    for (const id of await owners.listWanted()) {
+      this.#wanted.add(id)
+      if ((this.#warm.get(id)?.users ?? 0) === 0) await this.end(id)
+    }
   }
 
   /**
@@ -164,11 +204,9 @@ export class WarmContainers {
     const warm = this.#warm.get(id)
     if (!warm) return
     await warm.queue
-    const box = warm.home?.box
-    warm.home = null
-    warm.copied.clear()
+    const closing = closeHome(warm)
     if (warm.users === 0) await this.end(id)
-    await box?.close()
+    await closing
   }
 
   /** Ends a container that runs, at once. What is not on record is lost. */
@@ -179,6 +217,7 @@ export class WarmContainers {
     clearTimeout(warm.idle)
     this.#wake()
     await warm.home?.box.close()
+    this.#giveBack(id)
   }
 
   /** Ends those that another process has ended. */
@@ -196,20 +235,23 @@ export class WarmContainers {
     await Promise.all([...this.listIds().map(id => this.end(id)), this.pool.close()])
   }
 
-  #borrow(id: string): Promise<void> | undefined {
+  #borrow(id: string): Promise<boolean> | undefined {
     if (!this.#lender) return undefined
     const known = this.#borrowed.get(id)
-    if (known) return known
-    // Where the lender has ended, no other server uses it.
-    const borrowed = this.#lender.borrow(id).catch(() => undefined)
+    // One that was cut off from the store for long has lost it perhaps.
+    if (known && !this.#lender.isPatient) return known
+    const borrowed = this.#lender.borrow(id)
+    if (known) return borrowed
     this.#borrowed.set(id, borrowed)
+    borrowed.catch(() => this.#borrowed.delete(id))
     return borrowed
   }
 
-  async #giveBack(id: string): Promise<void> {
-    await this.end(id)
+  #giveBack(id: string): void {
     // A use that has begun meanwhile gives it back at its end.
-    if (!this.#warm.has(id) && this.#borrowed.delete(id)) this.#lender?.giveBack(id)
+    if (this.#warm.has(id)) return
+    this.#wanted.delete(id)
+    if (this.#borrowed.delete(id)) this.#lender?.giveBack(id)
   }
 
   /**
@@ -278,9 +320,9 @@ export class WarmContainers {
       warm.copied.clear()
     }
     if (warm.users > 0) return
-    if (this.#lender) return this.#giveBack(id)
-    if (!warm.home) {
-      if (this.#warm.get(id) === warm) this.#warm.delete(id)
+    const isKept = this.#lender === null || (this.#lender.isPatient && !this.#wanted.has(id))
+    if (!warm.home || !isKept) {
+      if (this.#warm.get(id) === warm) await this.end(id)
       return
     }
     warm.idle = setTimeout(() => void this.end(id), config.sandbox.idle_seconds * 1000)
@@ -288,9 +330,30 @@ export class WarmContainers {
   }
 }
 
-async function awaitTurn(before: Promise<unknown>, cancellation: Cancellation): Promise<void> {
+async function awaitTurn<Turn>(before: Promise<Turn>, cancellation: Cancellation): Promise<Turn> {
   if (cancellation.reason) throw cancellation.reason
-  await cancellation.awaitUnlessCancelled(before)
+  return cancellation.awaitUnlessCancelled(before)
+}
+
+/** Ends what runs of a container, of which it goes on with the files that are on record. */
+async function closeHome(warm: WarmContainer): Promise<void> {
+  const box = warm.home?.box
+  warm.home = null
+  warm.copied.clear()
+  await box?.close()
+}
+
+/** In milliseconds, between two looks whether another server has ended a container. */
+const PAUSE = 100
+
+/** Takes a home from the server that has it. Throws 503, naming that, where it goes on using it. */
+async function takeHome(owners: HomeOwners, id: string, longestWait: number): Promise<boolean> {
+  for (const until = performance.now() + longestWait; ; await Bun.sleep(PAUSE)) {
+    const taken = await owners.take(id)
+    if (typeof taken === 'string') return taken === 'kept'
+    if (performance.now() >= until)
+      throw unavailable(`The container runs at another server (${taken.owner}): try again`, 10)
+  }
 }
 
 const OTHER_NETWORK =

@@ -26,12 +26,14 @@ export interface ToldCall extends Pick<KeptCall, 'fingerprint' | 'created_at'> {
   isOver: boolean
 }
 
-/** What another server of the same data directory remembers, while both answer. */
-interface OtherMemory {
+/** What other servers remember: of the same data directory while both answer, or of the same store. */
+export interface OtherMemory {
+  /** Whether no call may begin where it does not answer. */
+  isNeeded?: true
   /** Begins a call there too. Returns what it knows of the call; null for a new one. */
   begin(call: ToldCall): Promise<KeptCall | null>
   /** Tells how a call has ended; null: it may be made again. */
-  end(name: string, answer: KeptAnswer | null): void
+  end(name: string, answer: KeptAnswer | null): void | Promise<void>
 }
 
 /** How many calls are remembered, however small their answers. */
@@ -65,7 +67,11 @@ export class KeptCalls {
     if (known) return known
     this.put(name, { fingerprint, created_at: now, answer: null })
     const told = { name, fingerprint, created_at: now, isOver: false }
-    const other = await this.#other?.begin(told).catch(() => null)
+    const other = await this.#other?.begin(told).catch(thrown => {
+      if (!this.#other?.isNeeded) return null
+      this.#calls.delete(name)
+      throw thrown
+    })
     if (!other) return undefined
     this.#calls.delete(name)
     return other
@@ -82,7 +88,7 @@ export class KeptCalls {
    */
   end(name: string, answer: KeptAnswer | null, most: number): void {
     const call = this.#calls.get(name)
-    this.#other?.end(name, answer)
+    void this.#other?.end(name, answer)
     if (!answer) this.#calls.delete(name)
     else if (call) {
       call.answer = answer

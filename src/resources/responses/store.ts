@@ -34,6 +34,8 @@ export interface ResponseStore {
     entry: AuditEntry | null,
   ): Promise<boolean>
   find(id: string): Promise<StoredResponse | undefined>
+  /** Lists those of these ids that are there and were not cancelled. */
+  listUncancelled(ids: string[]): Promise<string[]>
   /** Finds the response of a key that has an item. */
   findByItem(key_hash: string, item_id: string): Promise<StoredResponse | undefined>
   /** Computes what all responses of a workspace take, by whole blocks of a disk. */

@@ -23,11 +23,11 @@ export async function takeLogout(world: SignInWorld, token: string): Promise<voi
   if (over.subject === null && over.sid === null) throw refuse('expected sub or sid')
   const { used } = world.workloads
   const name = ['logout', provider.issuer, jti]
-  if (!used.mark(name, exp, now)) throw refuse('it was used already')
+  if (!(await used.mark(name, exp, now))) throw refuse('it was used already')
   // A token that somebody keeps ends nothing that begins after it.
   const until = new Date((iat + TOLERANCE) * 1000).toISOString()
-  await endProviderSessions(world, { ...over, at: iat }, until).catch(thrown => {
-    used.unmark(name)
+  await endProviderSessions(world, { ...over, at: iat }, until).catch(async thrown => {
+    await used.unmark(name)
     throw thrown
   })
 }

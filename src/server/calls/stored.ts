@@ -145,8 +145,9 @@ export async function answerLater(
 ): Promise<Json> {
   const begin = () => dialect.streaming?.begin?.(heading, call, body)
   const queued = { ...begin()?.render?.(), status: 'queued' }
+  const { background, eventLogs, makers } = gateway.traffic
+  await makers?.note(call.id)
   await keepQueued(gateway, actor, { input, response: queued })
-  const { background, eventLogs } = gateway.traffic
   const ending = new AbortController()
   background.set(call.id, ending)
   const leavePlace = findConnection(request)?.keepPlace()

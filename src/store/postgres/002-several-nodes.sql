@@ -7,6 +7,10 @@ alter table nodes add column lent text collate "C";
 
 alter table nodes add column running text collate "C";
 
+alter table nodes add column config_hash text collate "C";
+
+alter table nodes add column schema_version bigint;
+
 insert into numbers values ('generations', 0) on conflict (name) do nothing;
 
 -- What a window of an account has used of its limits: what was spent in it, and what nodes have on
@@ -52,3 +56,31 @@ begin
   select coalesce(max(seq), 0) + 1 into new.seq from ledger;
   return new;
 end $$;
+
+-- What the servers remember together: what may be used once, and what is over, by its name.
+create table marks (
+  name text collate "C" primary key,
+  ends_at timestamptz not null
+);
+
+create index marks_by_end on marks (ends_at);
+
+-- The calls under clients' keys, of whichever process: who makes one, and its answer, sealed.
+create table kept_calls (
+  name text collate "C" primary key,
+  fingerprint text collate "C" not null,
+  incarnation text collate "C" not null,
+  begun_at timestamptz not null,
+  ended_at timestamptz,
+  sealed text collate "C",
+  bytes bigint not null
+);
+
+create index kept_calls_of_time on kept_calls (begun_at);
+
+-- The process in which a container runs, and whether another one waits for it.
+create table homes (
+  container_id text collate "C" primary key,
+  incarnation text collate "C" not null,
+  is_wanted boolean not null
+);

@@ -14,17 +14,19 @@ import { parseRow, type RawRow } from '../sql/ledger.ts'
 import { type Prepared, prepare } from '../sql/write.ts'
 import { replaceAmount } from './amounts.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
-import type { NodeName } from './nodes.ts'
 import { SNAPSHOT } from './reader.ts'
+
+/** A process of a node. */
+interface Process {
+  id: string
+  incarnation: string
+}
 
 /**
  * Creates the store of what a node has on lease. What moves money takes turns, also with the records
  * of calls: whoever has locked the row of their numbers sees all that was spent and lent before.
  */
-export const createLeaseStore = (
-  pool: SQL,
-  { id, incarnation }: Pick<NodeName, 'id' | 'incarnation'>,
-): LeaseStore => ({
+export const createLeaseStore = (pool: SQL, { id, incarnation }: Process): LeaseStore => ({
   exchange: (number, requests) =>
     answerWithin(PATIENCE.lease, () =>
       pool.begin(connection => exchange(connection, { id, incarnation }, number, requests)),
@@ -128,7 +130,7 @@ interface MeterBooks {
 
 async function exchange(
   connection: Runner,
-  { id, incarnation }: Pick<NodeName, 'id' | 'incarnation'>,
+  { id, incarnation }: Process,
   number: number,
   requests: LeaseRequest[],
 ): Promise<Lent[]> {

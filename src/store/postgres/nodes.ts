@@ -1,10 +1,11 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
-import { type HeldBooks, Leases } from '../../limits/leases.ts'
-import type { HeldCall } from '../../limits/ledger.ts'
+import { NodeLeases } from '../../limits/leases.ts'
+import type { HeldBooks, HeldCall, Leases } from '../../limits/ledger.ts'
 import { reviveAmount } from './amounts.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
 import { createLeaseStore, takeBack } from './leases.ts'
+import { VERSION } from './schema.ts'
 
 /** A process that may write to a store as its server does. */
 export interface NodeName {
@@ -22,6 +23,10 @@ export interface NodeName {
 /** One of the servers of a store, as the others see it. */
 export interface StoredNode extends Omit<NodeName, 'isAlone'> {
   is_alone: number
+  /** Stands for the config that is in effect there; null until it has said so. */
+  config_hash: string | null
+  /** Which tables its program makes. */
+  schema_version: number | null
   claimed_at: string
   /** When it was last heard of, by the clock of the database. */
   seen_at: string
@@ -32,6 +37,8 @@ export interface StoredNode extends Omit<NodeName, 'isAlone'> {
 
 /** That a process serves a store. */
 export interface Claim {
+  /** The name of the process. */
+  readonly incarnation: string
   /** Whether it was heard for too long: another one may serve by now. */
   readonly isCutOff: boolean
   /** Opens what this process may spend of what several do. */
@@ -50,6 +57,8 @@ export interface NodeStore {
   list(): Promise<StoredNode[]>
   /** Reads which calls ran at one when it was last heard of, and what they had cost by then. */
   readRunning(id: string): Promise<HeldCall[]>
+  /** Notes what stands for the config of a process, beside the tables that its program makes. */
+  describe(incarnation: string, config_hash: string): Promise<void>
   /** Lets others serve though this one is silent: it must have ended. Returns whether there was one. */
   forget(id: string): Promise<boolean>
 }
@@ -59,7 +68,7 @@ const BEAT = 1_000
 /** In milliseconds: how long a server goes on that the database does not hear. */
 const ALONE = 60_000
 /** In seconds: after so much silence it is taken for gone. More than `ALONE`. */
-const LOST = 90
+export const LOST = 90
 
 /**
  * Creates the store of servers. Only the clock of the database says how long one was silent, and
@@ -94,7 +103,8 @@ export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore =>
       isLost = true
     }
     return {
-      openLeases: books => new Leases(createLeaseStore(pool, node), books, ticks),
+      incarnation,
+      openLeases: books => new NodeLeases(createLeaseStore(pool, node), books, ticks),
       get isCutOff() {
         return isLost || ticks() - heardAt > ALONE
       },
@@ -104,6 +114,10 @@ export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore =>
         await run(pool, LEAVE, [id, incarnation]).catch(() => undefined)
       },
     }
+  },
+  async describe(incarnation, config_hash) {
+    const parameters = [config_hash, VERSION, incarnation]
+    await answerWithin(PATIENCE.version, () => run(pool, DESCRIBE, parameters))
   },
   list: () => answerWithin(PATIENCE.write, () => run<StoredNode>(pool, LIST)),
   async readRunning(id) {
@@ -144,7 +158,11 @@ const EXPLAIN_ALONE =
   'Several can where the files of all are in one bucket (storage.s3), and no command runs that must ' +
   'be alone. '
 
-const COLUMNS = `id, incarnation, name, version, is_alone, ${['claimed_at', 'seen_at', 'left_at']
+const COLUMNS = `id, incarnation, name, version, is_alone, config_hash, schema_version, ${[
+  'claimed_at',
+  'seen_at',
+  'left_at',
+]
   .map(
     column => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`,
   )
@@ -166,6 +184,9 @@ const CLAIM = `insert into nodes
 
 const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null returning id`
+
+const DESCRIBE = `update nodes set config_hash = ?, schema_version = ?
+  where incarnation = ?`
 
 const LEAVE = `update nodes set left_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null`

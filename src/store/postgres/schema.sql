@@ -27,7 +27,10 @@ create table nodes (
   -- What it has been lent last, so that it knows when it did not hear so.
   lent text collate "C",
   -- The calls that run there: what they have cost so far is charged where it does not come back.
-  running text collate "C"
+  running text collate "C",
+  -- What stands for its config, and which tables its program makes.
+  config_hash text collate "C",
+  schema_version bigint
 );
 
 -- The last number that the rows of a table got: numbers have no gaps, and none is given twice.
@@ -1005,3 +1008,31 @@ create trigger responses_are_numbered before insert on responses
 
 create trigger outbox_are_numbered before insert on outbox
   for each row execute function give_number();
+
+-- What the servers remember together: what may be used once, and what is over, by its name.
+create table marks (
+  name text collate "C" primary key,
+  ends_at timestamptz not null
+);
+
+create index marks_by_end on marks (ends_at);
+
+-- The calls under clients' keys, of whichever process: who makes one, and its answer, sealed.
+create table kept_calls (
+  name text collate "C" primary key,
+  fingerprint text collate "C" not null,
+  incarnation text collate "C" not null,
+  begun_at timestamptz not null,
+  ended_at timestamptz,
+  sealed text collate "C",
+  bytes bigint not null
+);
+
+create index kept_calls_of_time on kept_calls (begun_at);
+
+-- The process in which a container runs, and whether another one waits for it.
+create table homes (
+  container_id text collate "C" primary key,
+  incarnation text collate "C" not null,
+  is_wanted boolean not null
+);

@@ -12,37 +12,56 @@ const DEADLOCK = '40P01'
 /** How a store is written, and how often this process has done so. */
 export interface PostgresWriter {
   write: Write
+  /** Tells no other process: for what none keeps in memory. */
+  writeQuietly: Write
+  /**
+   * Waits for no other transaction: for what no two of them decide differently. Of simultaneous
+   * inserts of one row each but the first sees that row.
+   */
+  writeAlone: Write
   /** Does something in a transaction of its own, as `write` does. */
   transact(work: (connection: Runner) => Promise<unknown>): Promise<void>
   /** How many of its changes are in the database. */
   readonly changes: number
 }
 
+/** Where the other servers hear that something has changed, and what they are told: who did it. */
+export const CHANNEL = 'gateway'
+
 /**
  * Creates the writer of a store. Transactions come one after the other, also those of other
  * processes: each locks the gate first, so that what it checks holds until it ends. `seal` adds their
- * seals to the statements of each.
+ * seals to the statements of each. Others hear of a change under the name of this process.
  */
-export function createWriter(pool: SQL, seal: Seal): PostgresWriter {
+export function createWriter(pool: SQL, seal: Seal, name: string): PostgresWriter {
   let changes = 0
   const transact: PostgresWriter['transact'] = async work => {
-    await retryDeadlocks(() =>
-      pool.begin(async connection => {
-        await run(connection, 'update gate set changes = changes + 1')
-        await work(connection)
-      }),
-    )
+    await begin(pool, async connection => {
+      await run(connection, 'update gate set changes = changes + 1')
+      await work(connection)
+      await run(connection, 'select pg_notify(?, ?)', [CHANNEL, name])
+    })
     changes += 1
   }
+  const transactQuietly = (work: (connection: Runner) => Promise<unknown>) =>
+    begin(pool, async connection => {
+      await run(connection, 'select changes from gate for update')
+      await work(connection)
+    })
+  const createWrite =
+    (transact: PostgresWriter['transact']): Write =>
+    (...statements) =>
+      answerWithin(PATIENCE.write, () =>
+        transact(connection => runSteps(connection, seal(statements))),
+      )
   return {
     get changes() {
       return changes
     },
     transact,
-    write: (...statements) =>
-      answerWithin(PATIENCE.write, () =>
-        transact(connection => runSteps(connection, seal(statements))),
-      ),
+    write: createWrite(transact),
+    writeQuietly: createWrite(transactQuietly),
+    writeAlone: createWrite(work => begin(pool, work, 1)),
   }
 }
 
@@ -109,16 +128,24 @@ export async function runStep(connection: Runner, statement: Statement): Promise
   else if ('follow' in statement) await runSteps(connection, statement.follow(rows))
 }
 
-async function retryDeadlocks(transact: () => Promise<unknown>): Promise<void> {
-  for (;;) {
+/**
+ * Does something in a transaction. Where one that was simultaneous has inserted the same row it
+ * throws 409, unless it may begin again that often.
+ */
+async function begin(
+  pool: SQL,
+  work: (connection: Runner) => Promise<unknown>,
+  again = 0,
+): Promise<void> {
+  for (let left = again; ; ) {
     try {
-      await explainFaults(transact)
+      await explainFaults(() => pool.begin(work) as Promise<unknown>)
       return
     } catch (thrown) {
       const code = readCode(thrown)
-      if (CONFLICTS.has(code))
+      if (CONFLICTS.has(code) && left-- <= 0)
         throw conflict('It was changed at the same moment. Please try again.')
-      if (code !== DEADLOCK) throw thrown
+      if (code !== DEADLOCK && !CONFLICTS.has(code)) throw thrown
     }
   }
 }

@@ -48,7 +48,7 @@ export interface Engine extends Writers {
 
 /** Opens the stores of those nouns whose SQL is the same on every engine. */
 export function openNouns({ kysely, openReader, ...engine }: Engine, secrets: RecordSecrets) {
-  const { write, writeDurably, writeFreeing, recording, messages } = engine
+  const { write, writeQuietly, writeDurably, writeFreeing, recording, messages } = engine
   const erase = createEraser(write, () => messages.sweep())
   return {
     keys: createKeyStore(kysely, writeDurably, openReader),
@@ -61,26 +61,26 @@ export function openNouns({ kysely, openReader, ...engine }: Engine, secrets: Re
     audit: createAuditStore(kysely, write),
     credits: createCreditStore(kysely, write, secrets.mac, engine.lockLedger ?? []),
     files: createFileStore(kysely, write, writeFreeing),
-    batches: createBatchStore(kysely, write),
-    containers: createContainerStore(kysely, write, writeFreeing),
+    batches: createBatchStore(kysely, writeQuietly),
+    containers: createContainerStore(kysely, writeQuietly, writeFreeing),
     guardrails: createGuardrailStore(kysely, write),
     assignments: createAssignmentStore(kysely, write, openReader),
-    ledger: createLedgerStore(kysely, write),
-    generations: createGenerationStore(kysely, write, recording),
-    transcripts: createTranscriptStore(kysely, write),
-    responses: createResponseStore(kysely, write),
-    authCodes: createAuthCodeStore(kysely, write),
-    signIns: createSignInStore(kysely, write),
-    idempotency: createIdempotencyStore(kysely, write),
-    feedback: createFeedbackStore(kysely, write),
+    ledger: createLedgerStore(kysely, writeQuietly),
+    generations: createGenerationStore(kysely, writeQuietly, recording),
+    transcripts: createTranscriptStore(kysely, writeQuietly),
+    responses: createResponseStore(kysely, writeQuietly),
+    authCodes: createAuthCodeStore(kysely, writeQuietly),
+    signIns: createSignInStore(kysely, writeQuietly),
+    idempotency: createIdempotencyStore(kysely, writeQuietly),
+    feedback: createFeedbackStore(kysely, writeQuietly),
     evictions: createEvictionStore(kysely, erase),
-    outbox: createOutboxStore(kysely, write, messages),
-    refusals: createRefusalStore(kysely, write),
+    outbox: createOutboxStore(kysely, writeQuietly, messages),
+    refusals: createRefusalStore(kysely, writeQuietly),
     destinations: createDestinationStore(kysely, write, erase),
     alerts: createAlertStore(kysely, write),
-    mcpLogins: createMcpLoginStore(kysely, write),
-    deliveries: createDeliveryStore(kysely, { write, messages, recording }),
-    videos: createVideoStore(kysely, write),
+    mcpLogins: createMcpLoginStore(kysely, writeQuietly),
+    deliveries: createDeliveryStore(kysely, { write, writeQuietly, messages, recording }),
+    videos: createVideoStore(kysely, writeQuietly),
   }
 }
 

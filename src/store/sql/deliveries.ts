@@ -29,10 +29,17 @@ type Count = 'delivered' | 'skipped' | 'dropped'
 
 type Place = 'deliveries' | 'failed_deliveries'
 
+interface DeliveryParts {
+  write: Write
+  writeQuietly: Write
+  messages: Messages
+  recording: WaitingRecords
+}
+
 /** Creates the store of what waits for destinations in SQL. */
 export function createDeliveryStore(
   kysely: Kysely<Tables>,
-  { write, messages, recording }: { write: Write; messages: Messages; recording: WaitingRecords },
+  { write, writeQuietly, messages, recording }: DeliveryParts,
 ): DeliveryStore {
   const statements = new DeliveryStatements(kysely, messages)
   /** Makes a change, and returns what it took. A transaction that is retried takes it once. */
@@ -41,7 +48,7 @@ export function createDeliveryStore(
     ...more: Statement[]
   ): Promise<TakenDeliveries[]> => {
     const taken = new Map<string, TakenDeliveries>()
-    await write(...build(one => taken.set(one.destination_id, one)), ...more)
+    await writeQuietly(...build(one => taken.set(one.destination_id, one)), ...more)
     messages.sweep()
     return [...taken.values()]
   }
@@ -89,7 +96,7 @@ export function createDeliveryStore(
         ),
       ),
     noteError: (id, last_error, last_error_at) =>
-      write(statements.note(id, { last_error, last_error_at })),
+      writeQuietly(statements.note(id, { last_error, last_error_at })),
     dropOldest: count =>
       take(onTaken => [
         follow(prepare<OldestRow>(LIST_OLDEST, Math.min(count, MOST_DROPPED_ROWS)), rows =>
@@ -129,7 +136,7 @@ export function createDeliveryStore(
     },
     replay: id => write(...statements.replay(id)),
     async dropFailed(id) {
-      await write(
+      await writeQuietly(
         follow(listFailed(id), rows =>
           statements.remove('failed_deliveries', id, rows.map(readSequence), 'dropped'),
         ),

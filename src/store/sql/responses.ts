@@ -33,6 +33,14 @@ export const createResponseStore = (kysely: Kysely<Tables>, write: Write): Respo
     return isEnded
   },
   find: id => selectResponses(kysely).where('id', '=', id).executeTakeFirst(),
+  async listUncancelled(ids) {
+    const rows = kysely
+      .selectFrom('responses')
+      .select('id')
+      .where('id', 'in', ids)
+      .where('status', '<>', 'cancelled')
+    return (await rows.execute()).map(({ id }) => id)
+  },
   findByItem: (key_hash, item_id) =>
     selectResponses(kysely)
       .innerJoin('response_items', 'response_items.response_id', 'responses.id')

@@ -69,6 +69,8 @@ export const follow = <Row>(
 /** How a database is written. */
 export interface Writers {
   write: Write
+  /** For what no other process keeps in memory: none looks what has changed. */
+  writeQuietly: Write
   /**
    * Its transactions are on the disk when they are done, also where others wait for the next copy of
    * the log: what is shown once must not be lost with the power.

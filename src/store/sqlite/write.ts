@@ -22,6 +22,7 @@ export function createWriters(db: Database, seal: Seal, path: string | null): Wr
   const write: Write = (...statements) => retryWhileLocked(() => run(statements))
   return {
     write,
+    writeQuietly: write,
     writeDurably: createDurableWriter(db, run),
     writeFreeing: reserve === null ? write : createFreeingWriter(db, run, reserve),
     keepReserve: () => (reserve === null ? undefined : keepReserve(reserve)),

@@ -31,7 +31,8 @@ export async function startTimers(
   const { createCheckpoint } = await import('../../../engine/recover.ts')
   logWriteLog(gateway, log)
   const timers = [
-    watchForChanges(gateway),
+    // What servers of one store change they tell each other.
+    ...(gateway.store.shared ? [] : [watchForChanges(gateway)]),
     scheduleWork(EVICTION_INTERVAL, () => evictRows(gateway)),
     scheduleWork(EVICTION_INTERVAL, () => deleteExpiredFiles(gateway)),
     scheduleWork(EVICTION_INTERVAL, () => forgetSecrets(gateway)),

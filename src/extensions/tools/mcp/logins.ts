@@ -2,6 +2,7 @@ import type { Ids } from '../../../base/ids.ts'
 import type { Seal } from '../../../base/seal.ts'
 import type { UpstreamWorld } from '../../../network/world.ts'
 import type { AuditEntry } from '../../../resources/audit/store.ts'
+import type { Marks } from '../../../resources/workloads/used-tokens.ts'
 
 /** What a person has given the gateway for a server of the config, by the server's label. */
 export interface StoredLogin {
@@ -54,7 +55,7 @@ export interface McpLogin {
 export interface LoginWorld extends UpstreamWorld {
   ids: Ids
   secrets: { destinationSeal(): Seal }
-  store: { mcpLogins: McpLoginStore }
+  store: { mcpLogins: McpLoginStore; shared?: { marks: Marks } }
 }
 
 /** A login, and how it is stored now. */

@@ -87,8 +87,48 @@ function useLogin(state: TokenState, login: McpLogin): string {
   return login.access_token
 }
 
-/** Exchanges the tokens of a login for new ones, which are stored before they are used. */
+/** In seconds: how long one server of a store refreshes a login at most, and others leave it alone. */
+const REFRESH_SECONDS = 60
+
+/** Refreshes a login at one server of a store alone: who uses a refresh token twice may lose it. */
 async function refresh(
+  world: LoginWorld,
+  label: string,
+  opened: OpenedLogin,
+  state: TokenState,
+): Promise<string> {
+  const marks = world.store.shared?.marks
+  if (!marks) return refreshHere(world, label, opened, state)
+  const mark = `refresh ${label} ${Bun.CryptoHasher.hash('sha256', opened.sealed, 'hex')}`
+  if (!(await marks.add(mark, REFRESH_SECONDS)))
+    return useLogin(state, await awaitRefreshed(world, label, opened))
+  return refreshHere(world, label, opened, state).catch(async thrown => {
+    await marks.remove(mark).catch(() => undefined)
+    throw thrown
+  })
+}
+
+/** In milliseconds: how long another server may refresh a login, and between looks. */
+const LONGEST_REFRESH = 15_000
+const LOOK = 100
+
+/** Waits for the login that another server gets. Throws `ToolFailure` where that takes too long. */
+async function awaitRefreshed(
+  world: LoginWorld,
+  label: string,
+  { sealed }: OpenedLogin,
+): Promise<McpLogin> {
+  for (let waited = 0; waited < LONGEST_REFRESH; waited += LOOK) {
+    const newest = await readLogin(world, label)
+    if (!newest || newest.login.isOver) throw needsLogin(label)
+    if (newest.sealed !== sealed) return newest.login
+    await Bun.sleep(LOOK)
+  }
+  throw new ToolFailure(`The token of the MCP server ${label} is still being refreshed: try again`)
+}
+
+/** Exchanges the tokens of a login for new ones, which are stored before they are used. */
+async function refreshHere(
   world: LoginWorld,
   label: string,
   { login, sealed }: OpenedLogin,
