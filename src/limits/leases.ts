@@ -2,6 +2,7 @@ import type { Period } from '../base/clock.ts'
 import { pickLarger } from '../base/money.ts'
 import type {
   Account,
+  AllSpending,
   Amounts,
   Bound,
   Charge,
@@ -10,7 +11,6 @@ import type {
   HeldCall,
   Leases,
   Meter,
-  Spending,
 } from './ledger.ts'
 
 export const nameMeter = ({ account, byok }: Pick<Bound, 'account' | 'byok'>): Meter =>
@@ -62,7 +62,7 @@ export interface LeaseStore {
   /** Takes back all that an earlier process of this node has had. */
   takeBackAll(): Promise<void>
   /** Reads all spending at one moment, and the row of the ledger where it ends. */
-  readSpending(since: number): Promise<Spending>
+  readSpending(since: number): Promise<AllSpending>
   /** Lists what other nodes have charged after a row, and the row where that ends. */
   listOthers(after: number): Promise<{ charges: Charge[]; last: number }>
 }
@@ -132,7 +132,7 @@ export class NodeLeases implements Leases {
     this.#ticks = ticks
   }
 
-  async readSpending(since: number): Promise<Spending> {
+  async readSpending(since: number): Promise<AllSpending> {
     const spending = await this.#store.readSpending(since)
     this.#last = spending.last
     return spending

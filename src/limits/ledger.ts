@@ -266,7 +266,7 @@ export interface LedgerStore {
 }
 
 /** What was spent in all, on each day since one, and up to which row of the ledger. */
-export interface Spending {
+export interface AllSpending {
   totals: Omit<DaySpend, 'day'>[]
   days: DaySpend[]
   last: number
@@ -285,7 +285,7 @@ export interface HeldBooks {
  */
 export interface Leases {
   /** Reads all spending at one moment; what others charge is heard of from there on. */
-  readSpending(since: number): Promise<Spending>
+  readSpending(since: number): Promise<AllSpending>
   /** Begins to lend, once what an earlier process has left is settled. */
   begin(): Promise<void>
   /** Gives back what is not held, and ends. */
