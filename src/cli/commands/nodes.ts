@@ -18,6 +18,7 @@ export const createNodesCommand = () =>
       NAME: ({ name }) => name,
       VERSION: ({ version }) => version,
       STATE: ({ state }) => state,
+      JOBS: ({ has_jobs }) => (has_jobs ? 'yes' : ''),
       SEEN: ({ seen_at }) => seen_at,
     }),
     verb(

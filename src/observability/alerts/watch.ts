@@ -108,7 +108,9 @@ export class AlertWatch {
   rest = (): Promise<void> => this.#sender.rest()
 
   async #look(): Promise<boolean> {
-    if (this.#world.memory.alerts.size === 0) return false
+    const { memory, jobs } = this.#world
+    if (memory.alerts.size === 0 || jobs?.isHeld === false) return false
+    for (const hash of (await jobs?.listUsedKeys()) ?? []) this.#noteUse(hash)
     await this.#forget()
     const found = await this.#findAll()
     const known = this.#known ?? (await this.#remember())

@@ -26,6 +26,11 @@ export interface Deliveries {
   stop(): Promise<void>
   /** Waits until nothing runs that could run now. */
   rest(): Promise<void>
+  /**
+   * Sends what other servers have recorded, too. `newest` is the number of the last message that any
+   * of them has.
+   */
+  look(newest: number): Promise<void>
   /** Lists the counts of destinations, as far as they are known to this process. */
   list(): DeliveryCounts[]
 }
@@ -33,6 +38,9 @@ export interface Deliveries {
 /** How many queues read and render at once, and for how many milliseconds others wait for that. */
 const AT_ONCE = 2
 const LONGEST_WAIT = 60_000
+
+/** Messages of other servers are counted in a tenth of the time at most. */
+const RECOUNT_REST = 9
 
 /** A full queue makes room for so many messages more, as a part of what waits. */
 const ROOM = 1 / 100
@@ -58,6 +66,12 @@ class DeliveryQueues implements Deliveries {
   #shared: SharedDelivery | null = null
   #listeners: (() => void)[] = []
   #dropping: Promise<void> | null = null
+  /** The newest message that was counted, and how many this process has added since. */
+  #newest = 0
+  #added = 0
+  /** How often counts have changed, and when they may be read again, in steady milliseconds. */
+  #changes = 0
+  #recountAt = 0
 
   constructor(world: DestinationWorld, pace: DeliveryPace, open: () => Renderer) {
     this.#world = world
@@ -82,13 +96,31 @@ class DeliveryQueues implements Deliveries {
     for (const remove of this.#listeners) remove()
     this.#listeners = []
     if (!this.#shared) return
-    this.#shared.isStopped = true
+    this.#shared.stop()
     for (const request of this.#shared.requests) request.cancel(STOPPED)
     this.#shared.renderer.close()
     await this.#dropping
     for (const queue of this.#queues.values()) await queue.stop()
     this.#queues.clear()
     this.#shared = null
+    // They are another server's from here on.
+    if (this.#world.jobs) this.#counts.clear()
+  }
+
+  async look(newest: number): Promise<void> {
+    const { clock } = this.#world
+    const startedAt = clock.ticks()
+    if (!this.#shared || startedAt < this.#recountAt) return
+    const isKnown = newest === this.#newest + this.#added
+    const changes = this.#changes
+    if (!isKnown) await this.#recount()
+    // What has changed meanwhile may be counted or not: then it is counted again.
+    if (changes === this.#changes) [this.#newest, this.#added] = [newest, 0]
+    if (isKnown) return
+    this.#recountAt = clock.ticks() + (clock.ticks() - startedAt) * RECOUNT_REST
+    for (const { destination_id, waiting } of this.list())
+      if (waiting > 0) this.#getQueue(destination_id)?.linger()
+    this.#checkSize()
   }
 
   async rest(): Promise<void> {
@@ -101,13 +133,20 @@ class DeliveryQueues implements Deliveries {
   }
 
   #createShared(): SharedDelivery {
+    const { jobs } = this.#world
+    let isStopped = false
     return {
+      get isStopped() {
+        return isStopped || jobs?.isHeld === false
+      },
+      stop() {
+        isStopped = true
+      },
       world: this.#world,
       pace: this.#pace,
       renderer: this.#openRenderer(),
       room: new Room(AT_ONCE, LONGEST_WAIT),
       requests: new Set(),
-      isStopped: false,
       onTaken: (taken, count) => this.#take(taken, count),
       onError: (id, noted) => Object.assign(this.#getCounts(id), noted),
     }
@@ -131,6 +170,8 @@ class DeliveryQueues implements Deliveries {
   }
 
   #add({ receivers, count, bytes }: WrittenMessages): void {
+    this.#changes += 1
+    this.#added += count
     for (const id of receivers) {
       const counts = this.#getCounts(id)
       counts.waiting += count
@@ -145,6 +186,7 @@ class DeliveryQueues implements Deliveries {
     into: 'delivered' | 'skipped' | 'dropped' | 'failed',
   ): void {
     const counts = this.#getCounts(destination_id)
+    this.#changes += 1
     counts.waiting -= count
     counts.bytes -= bytes
     counts[into] += count

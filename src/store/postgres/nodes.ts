@@ -1,6 +1,7 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
+import { createJobs, type Jobs } from './jobs.ts'
 
 /** A process that may write to a store as its server does. */
 export interface NodeName {
@@ -21,12 +22,15 @@ export interface StoredNode extends NodeName {
   left_at: string | null
   /** For how many seconds nothing was heard of it. */
   silent_seconds: number
+  /** Whether it has the background work of all. */
+  has_jobs: boolean
 }
 
 /** That this process alone serves a store. */
 export interface Claim {
   /** Whether it was heard for too long: another one may serve by now. */
   readonly isCutOff: boolean
+  readonly jobs: Jobs
   /** Gives the store to whoever claims it next. */
   release(): Promise<void>
 }
@@ -80,11 +84,14 @@ export const createNodeStore = (pool: SQL): NodeStore => ({
       if (!isLost) tell()
       isLost = true
     }
+    const jobs = createJobs(pool, node, ticks)
     return {
+      jobs,
       get isCutOff() {
         return isLost || ticks() - heardAt > ALONE
       },
       async release() {
+        await jobs.release()
         stop(() => undefined)
         // Another one waits for the silence of this one where it cannot be told.
         await run(pool, LEAVE, [id, incarnation]).catch(() => undefined)
@@ -115,7 +122,11 @@ const COLUMNS = `id, incarnation, name, version, ${['claimed_at', 'seen_at', 'le
   .map(
     column => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`,
   )
-  .join(', ')}, extract(epoch from clock_timestamp() - seen_at)::float8 as silent_seconds`
+  .join(
+    ', ',
+  )}, extract(epoch from clock_timestamp() - seen_at)::float8 as silent_seconds, left_at is null
+  and exists (select 1 from jobs where jobs.incarnation = nodes.incarnation
+    and until > clock_timestamp()) as has_jobs`
 
 // A copy of a data directory on another machine is another node, though its id is the same.
 const FIND_OTHER = `select ${COLUMNS} from nodes
@@ -134,7 +145,9 @@ const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
 const LEAVE = `update nodes set left_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null`
 
-const FORGET = `update nodes set left_at = clock_timestamp()
-  where id = ? and left_at is null returning id`
+const FORGET = `with forgotten as (update nodes set left_at = clock_timestamp()
+    where id = ? and left_at is null returning incarnation),
+  freed as (delete from jobs where incarnation in (select incarnation from forgotten))
+  select incarnation from forgotten`
 
 const LIST = `select ${COLUMNS} from nodes order by left_at is not null, seen_at desc`
