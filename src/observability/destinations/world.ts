@@ -16,6 +16,12 @@ export interface BackgroundTurn {
   waitForLook(): Promise<void>
   /** Lists the keys of the calls that were recorded since this was asked last; none at first. */
   listUsedKeys(): Promise<(string | null)[]>
+  /** The id of this server. */
+  readonly node: string
+  /** Tells the server that has the work that something was seen. Never throws. */
+  noteSighting(name: string): Promise<void>
+  /** Lists what other servers have seen since this was asked last; nothing at first. */
+  listSightings(): Promise<string[]>
 }
 
 /** What this room needs from the gateway. */

@@ -47,6 +47,12 @@ create table jobs (
   looks bigint not null
 );
 
+-- What providers have said to a server that has not the jobs, and when last.
+create table sightings (
+  name text collate "C" primary key,
+  seen_at timestamptz not null
+);
+
 create or replace function give_seq() returns trigger language plpgsql as $$
 begin
   select coalesce(max(seq), 0) + 1 into new.seq from ledger;

@@ -33,10 +33,16 @@ export interface Jobs {
   retire(): void
   /** Ends the work and gives it to whoever claims it next. */
   release(): Promise<void>
+  /** The id of this node. */
+  readonly node: string
   /** Resolves when the node that has the jobs has looked for work since, and never if it is this one. */
   waitForLook(): Promise<void>
   /** Lists the keys of the calls that were recorded since this was asked last; none at first. */
   listUsedKeys(): Promise<(string | null)[]>
+  /** Tells the node that has the jobs that something was seen. Never throws. */
+  noteSighting(name: string): Promise<void>
+  /** Lists what other nodes have seen since this was asked last; nothing at first. */
+  listSightings(): Promise<string[]>
 }
 
 /** In milliseconds, between two claims. */
@@ -69,6 +75,7 @@ class ClaimedJobs implements Jobs {
   #looks = 0
   #waiters: Waiter[] = []
   #lastRecord: number | null = null
+  #lastSighting: string | null = null
 
   constructor(pool: SQL, node: NodeName, ticks: () => number) {
     this.#pool = pool
@@ -78,6 +85,10 @@ class ClaimedJobs implements Jobs {
 
   get isHeld(): boolean {
     return this.#heardAt !== null && this.#ticks() - this.#heardAt <= ALONE
+  }
+
+  get node(): string {
+    return this.#node.id
   }
 
   async claim(): Promise<boolean> {
@@ -128,6 +139,20 @@ class ClaimedJobs implements Jobs {
     )
     this.#lastRecord = Math.max(after ?? 0, ...rows.map(({ last }) => last))
     return after === null ? [] : rows.map(({ key_hash }) => key_hash)
+  }
+
+  async noteSighting(name: string): Promise<void> {
+    await answerWithin(PATIENCE.version, () => run(this.#pool, NOTE_SIGHTING, [name])).catch(
+      () => undefined,
+    )
+  }
+
+  async listSightings(): Promise<string[]> {
+    const rows = await answerWithin(PATIENCE.read, () =>
+      run<{ name: string | null; now: string }>(this.#pool, LIST_SIGHTINGS, [this.#lastSighting]),
+    )
+    this.#lastSighting = rows[0]?.now ?? null
+    return rows.flatMap(({ name }) => name ?? [])
   }
 
   async #beat(): Promise<void> {
@@ -241,3 +266,10 @@ async function findWork(pool: SQL): Promise<FoundWork> {
 
 const LIST_USED_KEYS = `select key_hash, max(rowid) as last from generations
   where rowid > coalesce(?1::bigint, (select max(rowid) - 1 from generations)) group by key_hash`
+
+const NOTE_SIGHTING = `insert into sightings values (?, clock_timestamp())
+  on conflict (name) do update set seen_at = excluded.seen_at`
+
+const LIST_SIGHTINGS = `select name, asked.now::text as now
+  from (select clock_timestamp() as now) as asked
+  left join sightings on seen_at > ?::timestamptz`

@@ -38,6 +38,12 @@ create table jobs (
   looks bigint not null
 );
 
+-- What providers have said to a server that has not the jobs, and when last.
+create table sightings (
+  name text collate "C" primary key,
+  seen_at timestamptz not null
+);
+
 -- The last number that the rows of a table got: numbers have no gaps, and none is given twice.
 create table numbers (
   name text collate "C" primary key,

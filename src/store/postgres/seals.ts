@@ -93,7 +93,10 @@ const LIST_COLUMNS = `select c.relname as table, a.attname as name,
   order by a.attnum`
 
 /** What keeps servers going, and says nothing that counts. */
-export const OF_SERVERS = ['gate', 'numbers', 'nodes', 'accounts', 'leases', 'charged']
+export const OF_SERVERS = [
+  ...['gate', 'numbers', 'nodes', 'jobs', 'sightings'],
+  ...['accounts', 'leases', 'charged'],
+]
 
 const LIST_TABLES = `select tablename as name from pg_tables
   where schemaname = current_schema() and tablename not in ('${OF_SERVERS.join("', '")}')

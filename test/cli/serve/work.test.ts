@@ -201,9 +201,7 @@ if (await hasPostgres()) {
     await until(() => b.gateway.videos.listHolds().length === 0)
     expect(a.gateway.videos.listHolds()).toHaveLength(1)
     poll = () => ({ id: 'v', status: 'completed', seconds: '4' })
-    await until(
-      async () => (await b.api('GET', `/videos/${json.id}`)).json.status === 'completed',
-    )
+    await until(async () => (await b.api('GET', `/videos/${json.id}`)).json.status === 'completed')
     expect(countAsked(b, 'GET /v1/videos/v')).toBe(0)
     expect(await postgres.run('select count(*)::int as rows from gateway.ledger')).toEqual([
       { rows: 1 },
@@ -323,6 +321,24 @@ if (await hasPostgres()) {
     for (let i = 0; i < 10; i++) await b.api('POST', '/chat/completions', { body })
     expect(await watch.tick()).toBe(true)
     await watch.stop()
+  })
+
+  test('an alert is about what providers say to any server', async () => {
+    const [a, b] = await openTwo()
+    chat = () => new Response('{"error":{"message":"no"}}', { status: 402 })
+    const to = { type: 'webhook' as const, url: HOOK, secret: 'whsec_MDEyMzQ1Njc4OWFiY2RlZg==' }
+    const alert = { name: 'mine', cause: 'provider_empty' as const, to }
+    await createAlert(b.gateway, getOperator(b.gateway), alert)
+    await until(() => a.gateway.memory.alerts.size === 1)
+    const watch = new AlertWatch(a.gateway)
+    expect(await watch.tick()).toBe(false)
+    const body = { model: 'acme/small', messages: [{ role: 'user', content: 'Hello' }] }
+    await b.api('POST', '/chat/completions', { body })
+    await until(() => watch.tick())
+    await watch.stop()
+    expect(await postgres.run('select name from gateway.sightings')).toEqual([
+      { name: 'empty local' },
+    ])
   })
 } else
   describe('work over Postgres', () => {

@@ -32,6 +32,8 @@ export class Work {
     const metricsExport = new MetricsExport(gateway)
     this.#ownStops.push(() => metricsExport.stop())
     if (!gateway.jobs) return this.#beginJobs()
+    const { tellSightings } = await import('../../../observability/alerts/providers.ts')
+    this.#ownStops.push(tellSightings(gateway))
     await gateway.jobs.seek({
       begin: () => this.#beginJobs(),
       look: found => this.#look(found),
