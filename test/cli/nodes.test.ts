@@ -85,8 +85,9 @@ if (await hasPostgres()) {
     const { inference: key } = await createKeys()
     const [a, b] = [await start('a'), await start('b')]
     const film = { model: 'acme/film', prompt: 'A cat' }
-    const { id: first } = await ask(b, key, '/videos', film)
-    await waitUntil(() => provider.countPolls('a') > 0)
+    const { id: job } = await ask(b, key, '/videos', film)
+    // It waits for its next turn then, which is over when it goes on.
+    await waitUntil(async () => (await ask(b, key, `/videos/${job}`)).status === 'in_progress')
 
     a.process.kill('SIGSTOP')
     const before = provider.countPolls('a')
@@ -97,7 +98,7 @@ if (await hasPostgres()) {
     const nodes: { state: string; has_jobs: boolean }[] = JSON.parse(stdout).data
     expect(nodes.map(({ has_jobs }) => has_jobs).toSorted()).toEqual([false, true])
     provider.end()
-    await waitUntil(async () => (await ask(a, key, `/videos/${first}`)).status === 'completed')
+    await waitUntil(async () => (await ask(a, key, `/videos/${job}`)).status === 'completed')
     expect(provider.countPolls('a')).toBe(before)
 
     const requests = ['one', 'two', 'three', 'four'].map(custom_id => ({

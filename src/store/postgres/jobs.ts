@@ -67,6 +67,8 @@ class ClaimedJobs implements Jobs {
   #heardAt: number | null = null
   #worker: Worker | null = null
   #isWorking = false
+  /** Whether it was silent for so long that it had to stop, and has not ended its work. */
+  #hasLapsed = false
   #isRetired = false
   #timer: ReturnType<typeof setInterval> | undefined
   #asking: Promise<void> | null = null
@@ -178,6 +180,8 @@ class ClaimedJobs implements Jobs {
       const claimed = await answerWithin(PATIENCE.version, () =>
         run(this.#pool, CLAIM, [id, incarnation, LOST, this.#looks]),
       )
+      // What was to be done meanwhile was left.
+      if (this.#isWorking && !this.isHeld) this.#hasLapsed = true
       this.#heardAt = claimed.length > 0 ? askedAt : null
     } catch {
       // Counted as silence.
@@ -189,17 +193,26 @@ class ClaimedJobs implements Jobs {
     const worker = this.#worker
     if (!worker) return
     try {
-      if (!this.isHeld) return await this.#endWork(worker)
-      if (!this.#isWorking) {
-        this.#isWorking = true
-        await worker.begin()
-      }
+      if (!this.isHeld || this.#hasLapsed) await this.#endWork(worker)
+      this.#hasLapsed = false
+      if (!this.isHeld) return
+      if (!this.#isWorking) await this.#beginWork(worker)
       const found = await answerWithin(PATIENCE.version, () => findWork(this.#pool))
       if (!this.isHeld) return
       await worker.look(found)
       this.#looks += 1
     } catch {
       // The store does not answer: it is tried again with the next beat.
+    }
+  }
+
+  async #beginWork(worker: Worker): Promise<void> {
+    this.#isWorking = true
+    try {
+      await worker.begin()
+    } catch (thrown) {
+      await this.#endWork(worker)
+      throw thrown
     }
   }
 

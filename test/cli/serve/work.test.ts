@@ -188,6 +188,20 @@ if (await hasPostgres()) {
       expect(hasJobs(a)).toBe(false)
       await postgres.start()
     })
+
+    test('begin anew where a server has stood still that nobody has followed, or has not begun them', async () => {
+      const clock = new TestClock()
+      const { gateway } = await open({ clock })
+      const done: string[] = []
+      const begin = async () => {
+        if (done.push('begin') === 3) throw new Error('The store does not answer')
+      }
+      const note = (what: string) => async () => void done.push(what)
+      await gateway.jobs?.seek({ begin, look: async () => undefined, end: note('end') })
+      clock.pass(10_001)
+      await until(() => done.length === 5)
+      expect(done).toEqual(['begin', 'end', 'begin', 'end', 'begin'])
+    })
   })
 
   test('a video that another server has begun is followed, and its money is set aside once', async () => {

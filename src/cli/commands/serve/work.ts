@@ -35,7 +35,7 @@ export class Work {
     const { tellSightings } = await import('../../../observability/alerts/providers.ts')
     this.#ownStops.push(tellSightings(gateway))
     await gateway.jobs.seek({
-      begin: () => this.#beginJobs(),
+      begin: () => this.#takeJobs(),
       look: found => this.#look(found),
       end: () => this.#leaveJobs(),
     })
@@ -75,6 +75,17 @@ export class Work {
     else await this.#startBatches()
   }
 
+  async #takeJobs(): Promise<void> {
+    const { log } = this.#serving
+    try {
+      await this.#beginJobs()
+      log('info', 'jobs.begun', {})
+    } catch (thrown) {
+      log('warn', 'jobs.failing', { cause: getCause(thrown), consequence: 'they are begun again' })
+      throw thrown
+    }
+  }
+
   /** Does what other servers have begun. */
   async #look({ outbox, videos, batches }: FoundWork): Promise<void> {
     const { gateway } = this.#serving
@@ -86,8 +97,10 @@ export class Work {
 
   /** Ends the jobs, which another server may have. Lines that run go on to their end. */
   async #leaveJobs(): Promise<void> {
+    const { gateway, log } = this.#serving
     await Promise.all([this.#stopJobs(), this.#endBatches()])
-    this.#serving.gateway.videos.forget()
+    gateway.videos.forget()
+    log('info', 'jobs.ended', {})
   }
 
   #stopJobs = (): Promise<void> => stopAll(this.#stops)
