@@ -1,6 +1,11 @@
 import type { SQL } from 'bun'
 import { answerWithin, PATIENCE, run } from './connection.ts'
-import type { NodeName } from './nodes.ts'
+
+/** A process that may have the jobs: the id of its node, and what no other process has. */
+interface Claimant {
+  id: string
+  incarnation: string
+}
 
 /** What waits for the node that has the jobs, whichever node has begun it. */
 export interface FoundWork {
@@ -53,15 +58,12 @@ const ALONE = 10_000
 const LOST = 20
 
 /**
- * Creates what claims the jobs for a node. Only the clock of the database says whether they are
- * free, and who has them counts since it was heard: it stops before another one may begin.
+ * Claims the jobs for a node. Only the clock of the database says whether they are free, and who has
+ * them counts since it was heard: it stops before another one may begin.
  */
-export const createJobs = (pool: SQL, node: NodeName, ticks: () => number): Jobs =>
-  new ClaimedJobs(pool, node, ticks)
-
-class ClaimedJobs implements Jobs {
+export class ClaimedJobs implements Jobs {
   readonly #pool: SQL
-  readonly #node: NodeName
+  readonly #node: Claimant
   readonly #ticks: () => number
   /** When the database was last asked that said they are this node’s. */
   #heardAt: number | null = null
@@ -79,7 +81,7 @@ class ClaimedJobs implements Jobs {
   #lastRecord: number | null = null
   #lastSighting: string | null = null
 
-  constructor(pool: SQL, node: NodeName, ticks: () => number) {
+  constructor(pool: SQL, node: Claimant, ticks: () => number) {
     this.#pool = pool
     this.#node = node
     this.#ticks = ticks

@@ -1,7 +1,7 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
-import { createJobs, type Jobs } from './jobs.ts'
+import { ClaimedJobs, type Jobs } from './jobs.ts'
 
 /** A process that may write to a store as its server does. */
 export interface NodeName {
@@ -87,7 +87,7 @@ export const createNodeStore = (pool: SQL): NodeStore => ({
       if (!isLost) tell()
       isLost = true
     }
-    const jobs = createJobs(pool, node, ticks)
+    const jobs = new ClaimedJobs(pool, node, ticks)
     return {
       jobs,
       get isCutOff() {
