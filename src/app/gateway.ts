@@ -91,7 +91,12 @@ import { openDiskBlobs } from '../store/blobs/disk.ts'
 import { createMemoryBlobs } from '../store/blobs/memory.ts'
 import { openS3Blobs } from '../store/blobs/s3.ts'
 import { openDamagedLogs } from '../store/checked-lines.ts'
-import { makeDataDirectory, nameNode, openDataDirectory } from '../store/data-directory.ts'
+import {
+  makeDataDirectory,
+  nameNode,
+  openDataDirectory,
+  readNodeId,
+} from '../store/data-directory.ts'
 import { openFreeCalls } from '../store/free-calls.ts'
 import { openHoldJournal } from '../store/hold-journal.ts'
 import { openHeadFile } from '../store/ledger-head.ts'
@@ -392,7 +397,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     })
   const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   let activity: Activity | undefined
-  const ledger = await openLedger(store.ledger, clock)
+  const ledger = await openLedger(store.ledger, clock, claim?.openLeases)
   const gateway: Gateway = {
     get deliveries() {
       return deliveries()
@@ -491,6 +496,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       // Calls that waited for a token count settle now, and are recorded with the others.
       await yieldToEventLoop()
       await recorder.end()
+      await ledger.leases?.end()
       await gateway.refusals.flush()
       await gateway.rollups.close()
       // Who only looks moves no end: what was added behind our back would count as ours.
@@ -702,6 +708,7 @@ async function openShared(
     return await openPostgres({
       ...{ ...postgres, ...options },
       recordLog: recordLog.log,
+      node: readNodeId(data) ?? undefined,
       refuseNew: () => refuseForgotten(data),
     })
   } finally {
