@@ -15,7 +15,7 @@ import type { PostgresConfig } from '../config/storage.ts'
 import { type Config, createDefaultConfig, getSiteUrl } from '../config.ts'
 import { endLoopsOfGoneKeys } from '../engine/admit.ts'
 import { Health } from '../engine/health.ts'
-import { markEnds, markOpening } from '../engine/recover.ts'
+import { markEnds, markOpening, rewriteEnds } from '../engine/recover.ts'
 import type { Extension } from '../engine/run.ts'
 import { STAGES, type Stages } from '../engine/stages.ts'
 import { Admission } from '../engine/traffic/admission.ts'
@@ -360,14 +360,17 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       },
       config.storage.postgres,
     ))
+  const isNewNode = store.nodes !== undefined && data !== undefined && readNodeId(data) === null
+  const journal = openJournal(data, log, secrets.mac, garbledRecords)
+  if (isNewNode && overrides.access !== 'server') journal.head = NO_HEAD
+  // What others have written before it came, it cannot vouch for.
+  await (isNewNode ? rewriteEnds : markOpening)({ store, journal })
   const claim = await claimStore(
     store,
     { data, access: overrides.access, isAlone: !config.storage.s3 && !overrides.blobs },
     clock,
     () => events.publish('node.lost', {}),
   )
-  const journal = openJournal(data, log, secrets.mac, garbledRecords)
-  await markOpening({ store, journal })
   const keepsUp = () => journal.holds.keepsUp && !claim?.isCutOff
   const recorder = openRecorder(store.generations, events, clock.ticks, keepsUp)
   const owner = await ensureOwner(store, ids, clock)

@@ -82,11 +82,9 @@ interface Lease {
   /** When it was last needed, and the most that was needed at once lately. */
   usedAt: number
   largest: bigint
-  /** When it was last asked for, and how much: twice as much, if that was soon used up. */
-  askedAt: number
-  asked: bigint
-  /** What was spent since the last beat, and in a second of the beats before. */
+  /** What was spent since a moment, and in a second of the time before. */
   spent: bigint
+  since: number
   rate: bigint
   /** Until when no more than this is asked for: there was not as much. */
   emptyUntil: number
@@ -105,6 +103,8 @@ const REST = 10_000
 /** In milliseconds: how long others are waited for that have what a call needs, and between looks. */
 const PATIENCE = 2_500
 const PAUSE = 50
+/** In milliseconds: in less time nothing can be told of how fast money is spent. */
+const SHORTEST = 100
 /** In milliseconds: how long an account is known to be empty. */
 const EMPTY = 250
 
@@ -179,6 +179,11 @@ export class Leases {
     })
   }
 
+  /** Notes of a charge that an earlier process of this node had it on lease, as all it had. */
+  noteEarlier(charge: Charge): void {
+    charge.leased = listMeters(this.#books.listAccounts(charge), charge.byok)
+  }
+
   /**
    * Calls `take` as soon as what is in hand covers an estimate, or all there is. Throws what it throws,
    * and 503 where the store cannot be asked and what is in hand is not enough.
@@ -202,9 +207,11 @@ export class Leases {
       }
       const missing = bounds.filter(bound => this.getAvailable(bound) < getNeed(bound, minimum))
       if (missing.length === 0) return take()
-      const isHopeless = missing.some(bound => !this.#leases.get(nameMeter(bound))?.isElsewhere)
-      if (isHopeless || this.#ticks() >= until) {
-        for (const bound of missing) this.#noteEmpty(bound, minimum)
+      const gone = missing.filter(bound => this.#isUsedUp(bound, minimum))
+      // Callers of the same moment were faster, and there is more.
+      if (gone.length === 0 && this.#ticks() < until) continue
+      if (this.#ticks() >= until || gone.some(bound => !this.#isElsewhere(bound))) {
+        for (const bound of gone) this.#noteEmpty(bound, minimum)
         return take()
       }
       await Bun.sleep(pause)
@@ -218,7 +225,7 @@ export class Leases {
     try {
       await this.#follow()
       const wanted = new Set(this.#leases.size > 0 ? await this.#store.listWanted() : [])
-      for (const lease of this.#leases.values()) measure(lease)
+      for (const lease of this.#leases.values()) this.#measure(lease)
       await this.#exchange((lease, meter) => this.#findUnneeded(lease, wanted.has(meter)), wanted)
       for (const [meter, lease] of this.#leases) if (this.#isOver(lease)) this.#leases.delete(meter)
     } catch {
@@ -247,6 +254,14 @@ export class Leases {
     return free > 2n * kept ? free - kept : 0n
   }
 
+  #measure(lease: Lease): void {
+    const elapsed = Math.max(SHORTEST, this.#ticks() - lease.since)
+    lease.rate = (lease.rate + (lease.spent * 1_000n) / BigInt(Math.ceil(elapsed))) / 2n
+    lease.spent = 0n
+    lease.since = this.#ticks()
+    lease.largest /= 2n
+  }
+
   #isOver({ amount, account, byok, usedAt }: Lease): boolean {
     const isHeld = this.#books.getHeld(account, byok) > 0n
     return amount === 0n && !isHeld && usedAt + REST < this.#ticks()
@@ -269,6 +284,14 @@ export class Leases {
     return this.#ticks() < lease.emptyUntil && getNeed(bound, minimum) >= lease.refused
   }
 
+  /** Whether all nodes together have not left what a call needs at least. */
+  #isUsedUp(bound: Bound, minimum: Amounts): boolean {
+    const left = this.#leases.get(nameMeter(bound))?.left ?? 0n
+    return this.getAvailable(bound) + left < getNeed(bound, minimum)
+  }
+
+  #isElsewhere = (bound: Bound): boolean => this.#leases.get(nameMeter(bound))?.isElsewhere === true
+
   #noteEmpty(bound: Bound, minimum: Amounts): void {
     const lease = this.#leases.get(nameMeter(bound))
     if (!lease) return
@@ -289,27 +312,24 @@ export class Leases {
         limits: listLimits(bounds, meter),
         isStale: known?.isStale === true || isStale(lease, bound),
         least: pickLarger(known?.least ?? 0n, least),
-        wanted: pickLarger(known?.wanted ?? 0n, this.#findWanted(lease, need)),
+        wanted: known ? known.wanted + 2n * need : this.#findWanted(lease, need),
       })
     }
     return this.#exchange()
   }
 
-  /** Finds what lasts for some time: a few calls at first, then twice as much each time. */
+  /** Finds what lasts for two seconds, as far as can be told, and for a few calls at least. */
   #findWanted(lease: Lease, need: bigint): bigint {
-    const now = this.#ticks()
-    if (now < lease.askedAt + BEAT) lease.asked *= 2n
-    else lease.asked = 2n * lease.rate
-    lease.askedAt = now
-    lease.asked = pickLarger(lease.asked, 4n * need)
-    return lease.asked
+    const elapsed = Math.max(SHORTEST, this.#ticks() - lease.since)
+    const rate = (lease.spent * 1_000n) / BigInt(Math.ceil(elapsed))
+    return pickLarger(2n * pickLarger(rate, lease.rate), 4n * need)
   }
 
   #open(meter: Meter, { account, byok }: Bound): Lease {
     const lease: Lease = {
       ...{ account, byok, amount: 0n, limits: new Map(), left: 0n, isElsewhere: false },
-      ...{ usedAt: this.#ticks(), largest: 0n, askedAt: Number.NEGATIVE_INFINITY, asked: 0n },
-      ...{ spent: 0n, rate: 0n, emptyUntil: 0, refused: 0n },
+      ...{ usedAt: this.#ticks(), largest: 0n, spent: 0n, since: this.#ticks(), rate: 0n },
+      ...{ emptyUntil: 0, refused: 0n },
     }
     this.#leases.set(meter, lease)
     return lease
@@ -401,10 +421,4 @@ function listLimits(bounds: Bound[], meter: Meter): LeaseRequest['limits'] {
     if (known === undefined || bound.limit < known) limits.set(window, bound.limit)
   }
   return limits
-}
-
-function measure(lease: Lease): void {
-  lease.rate = (lease.rate + lease.spent) / 2n
-  lease.spent = 0n
-  lease.largest /= 2n
 }

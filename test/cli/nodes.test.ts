@@ -1,89 +1,127 @@
-import { afterAll, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import S3rver from 's3rver'
-import { openGateway } from '../../src/app/gateway.ts'
-import { parseConfig } from '../../src/config.ts'
-import { BUCKET_KEYS } from '../support/bucket.ts'
+import { expect, test } from 'bun:test'
 import { waitUntil } from '../support/chat.ts'
-import { createTestKeys } from '../support/gateway.ts'
-import { hasPostgres, startPostgres } from '../support/postgres.ts'
-import { PROGRAM, readAddress, runGateway, Server } from '../support/server.ts'
+import { type Node, openNodes } from '../support/nodes.ts'
+import { hasPostgres } from '../support/postgres.ts'
 
 if (await hasPostgres()) {
-  const postgres = await startPostgres()
-  const root = mkdtempSync(join(tmpdir(), 'gateway-nodes-cli-'))
-  const bucket = new S3rver({
-    ...{ address: '127.0.0.1', port: 0, silent: true, directory: join(root, 's3') },
-    configureBuckets: [{ name: 'files', configs: [] }],
-  })
-  const endpoint = `http://127.0.0.1:${(await bucket.run()).port}`
-  const provider = startProvider()
-  const servers: Server[] = []
-  afterAll(async () => {
-    for (const server of servers) if (server.process.exitCode === null) await server.kill()
-    await provider.stop()
-    await bucket.close()
-    await postgres[Symbol.asyncDispose]()
-    rmSync(root, { recursive: true, force: true })
-  })
-
-  const env = { GATEWAY_SECRET: 'a secret of tests that is long enough' }
-
-  /** Each server has a key of its own for the provider, which says who asks. */
-  const buildConfig = (api_key: string) => ({
-    storage: {
-      postgres: { url: postgres.url },
-      files: 's3',
-      s3: { endpoint, bucket: 'files', ...BUCKET_KEYS },
+  const dollar = { prompt: 1, completion: 1 }
+  const models = [
+    {
+      id: 'acme/small',
+      endpoints: [{ provider: 'sandbox', model: 'echo', usd_per_million_tokens: dollar }],
     },
-    batches: { concurrency: 1 },
-    providers: { local: { protocol: 'openai-chat', base_url: provider.url, api_key } },
-    models: [
-      { id: 'acme/small', endpoints: [{ provider: 'local', model: 'up' }] },
-      {
-        id: 'acme/film',
-        output_modalities: ['video'],
-        endpoints: [{ provider: 'local', model: 'film-1' }],
-      },
-    ],
+  ]
+  const KEYS = 3
+  /** In dollars: what a key may spend, and less than all keys together for their workspace. */
+  const LIMIT = 0.002
+  const WHOLE = 0.005
+  const toNanos = (usd: number) => BigInt(Math.round(usd * 1e9))
+
+  test('three servers spend what limits allow and no more, though one is killed meanwhile', async () => {
+    await using nodes = await openNodes({ models })
+    const { postgres, management_key: key, read } = nodes
+    const [a, b, c] = [await nodes.start(), await nodes.start(), await nodes.start()]
+    const alive: Node[] = [a, b, c]
+    const keys: string[] = []
+    for (let i = 0; i < KEYS; i++) {
+      const made = await a.fetch('/keys', { key, json: { name: `key ${i}`, limit: LIMIT } })
+      keys.push(((await made.json()) as { key: string }).key)
+    }
+    const listed = await a.fetch('/workspaces', { key })
+    const [{ id: workspace } = { id: '' }] = ((await listed.json()) as { data: { id: string }[] })
+      .data
+    const budget = await a.fetch(`/workspaces/${workspace}/budgets/lifetime`, {
+      ...{ key, method: 'PUT', body: JSON.stringify({ limit_usd: WHOLE }) },
+      headers: { 'content-type': 'application/json' },
+    })
+    expect(budget.status).toBe(200)
+
+    let isOver = false
+    const looks: bigint[] = []
+    const watch = (async () => {
+      while (!isOver) {
+        looks.push(await read('select max(used) from gateway.accounts'))
+        const rows = (await postgres.run(
+          "select used::text from gateway.accounts where meter like 'own key%'",
+        )) as { used: string }[]
+        for (const { used } of rows) expect(BigInt(used)).toBeLessThanOrEqual(toNanos(LIMIT))
+      }
+    })()
+    const statuses = new Map<number, number>()
+    let answered = 0
+    const spendAll = () => Promise.all(Array.from({ length: 12 }, (_, i) => caller(i)))
+    const caller = async (start: number) => {
+      for (let i = start, refused = 0; refused < KEYS; i++) {
+        const node = alive[i % alive.length] as Node
+        const messages = [{ role: 'user', content: 'Hello there, how are you?' }]
+        const status = await node
+          .fetch('/chat/completions', {
+            key: keys[i % KEYS] as string,
+            json: { model: 'acme/small', messages, max_tokens: 40 },
+          })
+          .then(async answer => {
+            await answer.text()
+            return answer.status
+          })
+          .catch(() => 0)
+        statuses.set(status, (statuses.get(status) ?? 0) + 1)
+        refused = status === 402 ? refused + 1 : 0
+        if (status === 200 && ++answered === 60) {
+          alive.splice(1, 1)
+          void b.end('SIGKILL')
+        }
+      }
+    }
+    await spendAll()
+    // What was running there is settled, and what it had on lease comes back.
+    const again = await nodes.start(b.data)
+    alive.push(again)
+    await spendAll()
+    isOver = true
+    await watch
+    // Nobody but the callers of the killed one had no answer.
+    expect([...statuses.keys()].filter(status => ![0, 200, 402].includes(status))).toEqual([])
+    expect(looks.every(used => used <= toNanos(WHOLE))).toBe(true)
+    const spent = await read('select sum(nanos) from gateway.spend')
+    expect(await read('select sum(nanos) from gateway.ledger')).toBe(spent)
+    expect(await read('select sum(total_cost) from gateway.generations')).toBe(spent)
+    expect(spent).toBeLessThanOrEqual(toNanos(WHOLE))
+    expect(spent).toBeGreaterThan((toNanos(WHOLE) * 95n) / 100n)
+    const shown = await again.fetch('/workspaces', { key })
+    expect(shown.status).toBe(200)
+    for (const node of [a, c, again]) await node.end('SIGTERM')
+    expect(await read('select sum(amount) from gateway.leases')).toBe(0n)
+    expect(await read('select max(used) from gateway.accounts')).toBe(spent)
+    const { stdout } = await nodes.run(['doctor'])
+    expect(stdout).not.toContain('WRONG')
   })
 
-  const first = join(root, 'first')
-
-  async function createKeys() {
-    const config = parseConfig(JSON.stringify(buildConfig('none')), {})
-    const parts = { data: first, secret: env.GATEWAY_SECRET }
-    const gateway = await openGateway({ ...parts, config })
-    const keys = await createTestKeys(gateway)
-    await gateway.close()
-    return keys
-  }
-
-  async function start(name: string): Promise<Server> {
-    const data = join(root, name)
-    // A node knows the end of the ledger, as any that has served does.
-    cpSync(first, data, { recursive: true, filter: file => !file.endsWith('node.id') })
-    writeFileSync(join(data, 'gateway.yaml'), JSON.stringify(buildConfig(name)))
-    // Without the first keys of a store of its own, which it would take for lost.
-    const child = Bun.spawn([...PROGRAM, 'serve', '--port', '0', '--data', data, '--log', 'json'], {
-      env: { ...process.env, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    const stderr = new Response(child.stderr).text()
-    const keys = { management_key: '', inference_key: '' }
-    const server = new Server(data, await readAddress(child, stderr), keys, child, stderr)
-    servers.push(server)
-    return server
-  }
-
-  const ask = async (server: Server, key: string, path: string, json?: object) =>
-    (await server.fetch(path, { key, json })).json() as Promise<Record<string, string>>
+  const ask = async (node: Node, key: string, path: string, json?: object) =>
+    (await node.fetch(path, { key, json })).json() as Promise<Record<string, string>>
 
   test('the jobs of a server that stands still or is killed go on at another, and each is done once', async () => {
-    const { inference: key } = await createKeys()
-    const [a, b] = [await start('a'), await start('b')]
+    await using provider = startProvider()
+    const buildProviders = (api_key: string) => ({
+      providers: { local: { protocol: 'openai-chat', base_url: provider.url, api_key } },
+    })
+    await using nodes = await openNodes({
+      batches: { concurrency: 1 },
+      models: [
+        { id: 'acme/small', endpoints: [{ provider: 'local', model: 'up' }] },
+        {
+          id: 'acme/film',
+          output_modalities: ['video'],
+          endpoints: [{ provider: 'local', model: 'film-1' }],
+        },
+      ],
+      ...buildProviders('none'),
+    })
+    const { postgres, inference_key: key } = nodes
+    // Each has a key of its own for the provider, which says who asks.
+    const [a, b] = [
+      await nodes.start(undefined, buildProviders('a')),
+      await nodes.start(undefined, buildProviders('b')),
+    ]
     const film = { model: 'acme/film', prompt: 'A cat' }
     const { id: job } = await ask(b, key, '/videos', film)
     // It waits for its next turn then, which is over when it goes on.
@@ -94,9 +132,9 @@ if (await hasPostgres()) {
     await waitUntil(() => provider.countPolls('b') > 0)
     a.process.kill('SIGCONT')
     expect((await fetch(`${a.url}/health`)).status).toBe(200)
-    const { stdout } = await runGateway(['nodes', 'list', '--data', b.data, '--json'], { env })
-    const nodes: { state: string; has_jobs: boolean }[] = JSON.parse(stdout).data
-    expect(nodes.map(({ has_jobs }) => has_jobs).toSorted()).toEqual([false, true])
+    const { stdout } = await nodes.run(['nodes', 'list', '--json'])
+    const listed: { has_jobs: boolean }[] = JSON.parse(stdout).data
+    expect(listed.map(({ has_jobs }) => has_jobs).toSorted()).toEqual([false, true])
     provider.end()
     await waitUntil(async () => (await ask(a, key, `/videos/${job}`)).status === 'completed')
     expect(provider.countPolls('a')).toBe(before)
@@ -109,7 +147,7 @@ if (await hasPostgres()) {
     // The second line runs when its server is killed.
     await waitUntil(() => provider.lines.length === 2)
     expect(new Set(provider.lines.map(({ by }) => by))).toEqual(new Set(['b']))
-    await b.kill()
+    await b.end('SIGKILL')
     provider.answerAll()
     // What is not heard of for twenty seconds, as the database sees it.
     await postgres.run('update gateway.jobs set until = clock_timestamp()')
@@ -122,9 +160,9 @@ if (await hasPostgres()) {
     expect(provider.lines.map(({ what, by }) => `${what} ${by}`)).toEqual([
       ...['one b', 'two b', 'two a', 'three a', 'four a'],
     ])
-    await a.stop()
+    await a.end('SIGTERM')
   })
-} else test.skip('nodes: Postgres is not installed, and cannot be', () => undefined)
+} else test.skip('several servers: Postgres is not installed, and cannot be', () => undefined)
 
 /** Starts a provider of chats and videos that notes whose key it is asked with. */
 function startProvider() {
@@ -163,6 +201,6 @@ function startProvider() {
       status = 'completed'
     },
     answerAll,
-    stop: () => server.stop(true),
+    [Symbol.asyncDispose]: () => server.stop(true),
   }
 }
