@@ -25,8 +25,8 @@ import type { BlobStore } from '../../../src/resources/files/blobs.ts'
 import { updateWorkspace } from '../../../src/resources/workspaces.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
 import { createApi } from '../../support/api.ts'
-import { buildLine, createBatchTools } from '../../support/batches.ts'
-import { listIds } from '../../support/broadcast.ts'
+import { buildLine, createBatchTools, openBatchHouse } from '../../support/batches.ts'
+import { listIds, openBroadcastHouse } from '../../support/broadcast.ts'
 import { waitUntil } from '../../support/chat.ts'
 import { createTestKeys, TestClock } from '../../support/gateway.ts'
 import { decodeOutgoing } from '../../support/outgoing.ts'
@@ -68,6 +68,68 @@ interface Node {
   asked: { what: string; body: string }[]
   api: ReturnType<typeof createApi>
 }
+
+describe('a server that has stood still, and does not know yet that another has the jobs,', () => {
+  /** Has the gateway stand as one of several. Returns what gives the jobs to it, or away. */
+  const standBeside = (gateway: Gateway) => {
+    const jobs = { isHeld: true }
+    gateway.jobs = jobs as unknown as Gateway['jobs']
+    return (isHeld: boolean) => Object.assign(jobs, { isHeld })
+  }
+
+  test('tells no destination', async () => {
+    const house = await openBroadcastHouse()
+    const { deliveries } = house.gateway
+    const setHeld = standBeside(house.gateway)
+    await house.addWebhook()
+    await deliveries.start()
+    setHeld(false)
+    await house.call(2)
+    await deliveries.rest()
+    expect(house.receiver.requests).toEqual([])
+    setHeld(true)
+    await house.call()
+    await waitUntil(() => house.readAllIds().length === 3)
+    await deliveries.stop()
+    await house.close()
+  })
+
+  test('begins no line of a batch', async () => {
+    const { gateway, create, read, runner } = await openBatchHouse()
+    const setHeld = standBeside(gateway)
+    const { id } = await create([buildLine('a'), buildLine('b')])
+    setHeld(false)
+    await runner.start()
+    await runner.rest()
+    expect((await read(id)).status).toBe('validating')
+    setHeld(true)
+    await runner.rest()
+    expect(await read(id)).toMatchObject({ status: 'completed', completed: 2 })
+    await runner.stop()
+    await gateway.close()
+  })
+
+  test('begins no line that it was about to', async () => {
+    const { gateway, create, read, runner } = await openBatchHouse()
+    const setHeld = standBeside(gateway)
+    const { id } = await create([buildLine('a')])
+    const { list } = gateway.store.generations
+    // It looks whether the line was paid as its last step before.
+    gateway.store.generations.list = async (...query) => {
+      setHeld(false)
+      return list(...query)
+    }
+    await runner.start()
+    await runner.rest()
+    expect(await read(id)).toMatchObject({ status: 'in_progress', completed: 0 })
+    gateway.store.generations.list = list
+    setHeld(true)
+    await runner.rest()
+    expect(await read(id)).toMatchObject({ status: 'completed', completed: 1 })
+    await runner.stop()
+    await gateway.close()
+  })
+})
 
 if (await hasPostgres()) {
   const postgres = await startPostgres()
