@@ -41,6 +41,8 @@ const LONGEST_WAIT = 60_000
 
 /** Messages of other servers are counted in a tenth of the time at most. */
 const RECOUNT_REST = 9
+/** In milliseconds: how long counts may be in doubt. */
+const DOUBT = 3_000
 
 /** A full queue makes room for so many messages more, as a part of what waits. */
 const ROOM = 1 / 100
@@ -69,9 +71,12 @@ class DeliveryQueues implements Deliveries {
   /** The newest message that was counted, and how many this process has added since. */
   #newest = 0
   #added = 0
-  /** How often counts have changed, and when they may be read again, in steady milliseconds. */
+  /** How often counts have changed: now, and when they were read, unless they are certain since. */
   #changes = 0
+  #changesThen: number | null = null
+  /** When they may be read again, and when they are if they are in doubt. Steady milliseconds. */
   #recountAt = 0
+  #doubtUntil = 0
 
   constructor(world: DestinationWorld, pace: DeliveryPace, open: () => Renderer) {
     this.#world = world
@@ -108,16 +113,22 @@ class DeliveryQueues implements Deliveries {
   }
 
   async look(newest: number): Promise<void> {
+    if (!this.#shared) return
+    const isKnown = newest === this.#newest + this.#added
+    // What was being written when they were read may be counted twice, or not at all.
+    const isCertain = this.#changesThen === this.#changes
+    if (isKnown && isCertain) this.#changesThen = null
+    if (isKnown && this.#changesThen === null) return
     const { clock } = this.#world
     const startedAt = clock.ticks()
-    if (!this.#shared || startedAt < this.#recountAt) return
-    const isKnown = newest === this.#newest + this.#added
-    const changes = this.#changes
-    if (!isKnown) await this.#recount()
-    // What has changed meanwhile may be counted or not: then it is counted again.
-    if (changes === this.#changes) [this.#newest, this.#added] = [newest, 0]
-    if (isKnown) return
-    this.#recountAt = clock.ticks() + (clock.ticks() - startedAt) * RECOUNT_REST
+    if (startedAt < (isKnown ? this.#doubtUntil : this.#recountAt)) return
+    await this.#recount()
+    const now = clock.ticks()
+    this.#recountAt = now + (now - startedAt) * RECOUNT_REST
+    this.#doubtUntil = Math.max(this.#recountAt, now + DOUBT)
+    this.#changesThen = this.#changes
+    this.#newest = newest
+    this.#added = 0
     for (const { destination_id, waiting } of this.list())
       if (waiting > 0) this.#getQueue(destination_id)?.linger()
     this.#checkSize()

@@ -348,6 +348,7 @@ if (await hasPostgres()) {
     test('calls of another server are told in their order, and it counts them', async () => {
       const [a, b] = await openTwo()
       const id = await addWebhook(b)
+      await a.gateway.catchUp()
       const ids: string[] = []
       for (const node of [b, a, b, a, b]) ids.push(await call(node))
       await until(() => listTold(a).length >= ids.length)
