@@ -103,6 +103,7 @@ import { openHeadFile } from '../store/ledger-head.ts'
 import { LOG, Log, type LogMacs, type LogOptions, openLogMacs } from '../store/log.ts'
 import { guardMigration, type Migration, refuseMigration } from '../store/migration-guard.ts'
 import { type GivenSecret, refuseShortSecret } from '../store/own-secret.ts'
+import type { Jobs } from '../store/postgres/jobs.ts'
 import type { Claim } from '../store/postgres/nodes.ts'
 import { takeRecordLog } from '../store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from '../store/secret.ts'
@@ -169,6 +170,8 @@ export interface Gateway {
   destinationKinds: DestinationKind[]
   /** Sends to destinations what was recorded for them, once a server starts it. */
   deliveries: Deliveries
+  /** The background work of several servers, which one of them has; null where there is one. */
+  jobs: Jobs | null
   egress: Egress
   secrets: Secrets
   /** Short-lived tokens of workloads. */
@@ -449,6 +452,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     plugins: overrides.plugins ?? PLUGINS,
     tools: overrides.tools ?? TOOLS,
     destinationKinds: overrides.destinationKinds ?? KINDS,
+    jobs: claim?.jobs ?? null,
     egress: {
       send,
       resolve: overrides.resolve ?? resolveHost,

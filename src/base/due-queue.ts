@@ -7,6 +7,8 @@ export interface DueWork<Item> {
   getDue(item: Item): number
   /** Does an item. Returns it as it is to be done again; null once it is over. */
   run(item: Item): Promise<Item | null>
+  /** Whether items may be done now: others may have begun to do them. */
+  mayRun?: () => boolean
   /** How many are done at once. */
   mostAtOnce: number
   /** A clock that was set back makes no pause longer than this. */
@@ -64,7 +66,7 @@ export class DueQueue<Item> {
   /** Does what is due, and sets the timer for the next. */
   #wake(): void {
     clearTimeout(this.#timer)
-    if (this.#isStopped) return
+    if (this.#isStopped || this.#work.mayRun?.() === false) return
     const now = this.#clock.now().getTime()
     let next = Number.POSITIVE_INFINITY
     for (const [name, item] of this.#waiting) {

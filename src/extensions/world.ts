@@ -24,6 +24,13 @@ export interface VideoJobs {
   add(job: VideoJob, hold: Hold | null): void
   /** Takes over the jobs of the process before, and sets their money aside again. */
   load(): Promise<void>
+  /**
+   * Follows what other servers have begun or cancelled: `open` has the ids of all jobs that have not
+   * ended, and whether each is to be cancelled.
+   */
+  look(open: Map<string, boolean>): Promise<void>
+  /** Forgets all jobs, and releases their money: another server follows them. */
+  forget(): void
   /** Begins to ask providers, and goes on until `stop`. Only the server of a data directory may. */
   start(): Promise<void>
   /** Ends all requests. The jobs go on at their providers and are asked about at the next start. */

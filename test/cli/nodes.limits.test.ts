@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { waitUntil } from '../support/chat.ts'
 import { type Node, openNodes } from '../support/nodes.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
@@ -94,4 +95,112 @@ if (await hasPostgres()) {
     const { stdout } = await nodes.run(['doctor'])
     expect(stdout).not.toContain('WRONG')
   })
+
+  const ask = async (node: Node, key: string, path: string, json?: object) =>
+    (await node.fetch(path, { key, json })).json() as Promise<Record<string, string>>
+
+  test('the jobs of a server that stands still or is killed go on at another, and each is done once', async () => {
+    await using provider = startProvider()
+    const buildProviders = (api_key: string) => ({
+      providers: { local: { protocol: 'openai-chat', base_url: provider.url, api_key } },
+    })
+    await using nodes = await openNodes({
+      batches: { concurrency: 1 },
+      models: [
+        { id: 'acme/small', endpoints: [{ provider: 'local', model: 'up' }] },
+        {
+          id: 'acme/film',
+          output_modalities: ['video'],
+          endpoints: [{ provider: 'local', model: 'film-1' }],
+        },
+      ],
+      ...buildProviders('none'),
+    })
+    const { postgres, inference_key: key } = nodes
+    // Each has a key of its own for the provider, which says who asks.
+    const [a, b] = [
+      await nodes.start(undefined, buildProviders('a')),
+      await nodes.start(undefined, buildProviders('b')),
+    ]
+    const film = { model: 'acme/film', prompt: 'A cat' }
+    const { id: job } = await ask(b, key, '/videos', film)
+    // It waits for its next turn then, which is over when it goes on.
+    await waitUntil(async () => (await ask(b, key, `/videos/${job}`)).status === 'in_progress')
+
+    a.process.kill('SIGSTOP')
+    const before = provider.countPolls('a')
+    await waitUntil(() => provider.countPolls('b') > 0)
+    a.process.kill('SIGCONT')
+    expect((await fetch(`${a.url}/health`)).status).toBe(200)
+    const { stdout } = await nodes.run(['nodes', 'list', '--json'])
+    const listed: { has_jobs: boolean }[] = JSON.parse(stdout).data
+    expect(listed.map(({ has_jobs }) => has_jobs).toSorted()).toEqual([false, true])
+    provider.end()
+    await waitUntil(async () => (await ask(a, key, `/videos/${job}`)).status === 'completed')
+    expect(provider.countPolls('a')).toBe(before)
+
+    const requests = ['one', 'two', 'three', 'four'].map(custom_id => ({
+      custom_id,
+      body: { model: 'acme/small', messages: [{ role: 'user', content: custom_id }] },
+    }))
+    const batch = await ask(a, key, '/batches', { endpoint: '/v1/chat/completions', requests })
+    // The second line runs when its server is killed.
+    await waitUntil(() => provider.lines.length === 2)
+    expect(new Set(provider.lines.map(({ by }) => by))).toEqual(new Set(['b']))
+    await b.end('SIGKILL')
+    provider.answerAll()
+    // What is not heard of for twenty seconds, as the database sees it.
+    await postgres.run('update gateway.jobs set until = clock_timestamp()')
+    await waitUntil(async () => (await ask(a, key, `/batches/${batch.id}`)).status === 'completed')
+    const { output_file_id, request_counts } = await ask(a, key, `/batches/${batch.id}`)
+    expect(request_counts).toEqual({ total: 4, completed: 4, failed: 0 } as never)
+    const results = await a.fetch(`/files/${output_file_id}/content`, { key })
+    const lines = (await results.text()).trim().split('\n')
+    expect(lines.map(line => JSON.parse(line).custom_id)).toEqual(['one', 'two', 'three', 'four'])
+    expect(provider.lines.map(({ what, by }) => `${what} ${by}`)).toEqual([
+      ...['one b', 'two b', 'two a', 'three a', 'four a'],
+    ])
+    await a.end('SIGTERM')
+  })
 } else test.skip('several servers: Postgres is not installed, and cannot be', () => undefined)
+
+/** Starts a provider of chats and videos that notes whose key it is asked with. */
+function startProvider() {
+  const polls: string[] = []
+  const lines: { what: string; by: string }[] = []
+  const { promise: isFree, resolve: answerAll } = Promise.withResolvers<void>()
+  let status = 'in_progress'
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request) {
+      const by = request.headers.get('authorization')?.replace('Bearer ', '') ?? ''
+      if (request.method === 'GET') {
+        polls.push(by)
+        return Response.json({ id: 'v', status, seconds: '4' })
+      }
+      if (!request.url.endsWith('/chat/completions'))
+        return Response.json({ id: 'v', status: 'queued' })
+      const { messages } = (await request.json()) as { messages: { content: string }[] }
+      lines.push({ what: messages[0]?.content ?? '', by })
+      if (lines.length === 2) await isFree
+      return Response.json({
+        id: 'x',
+        choices: [{ message: { role: 'assistant', content: 'Yes' }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 5, completion_tokens: 5 },
+      })
+    },
+  })
+  return {
+    url: `http://127.0.0.1:${server.port}/v1`,
+    lines,
+    countPolls: (name: string) => polls.filter(by => by === name).length,
+    /** Has every video be done. */
+    end: () => {
+      status = 'completed'
+    },
+    answerAll,
+    [Symbol.asyncDispose]: () => server.stop(true),
+  }
+}

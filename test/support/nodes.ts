@@ -40,8 +40,9 @@ export class Node extends Listener {
 export interface Nodes extends AsyncDisposable {
   postgres: PostgresServer
   management_key: string
-  /** Starts one in a directory, a new one by default. */
-  start(data?: string): Promise<Node>
+  inference_key: string
+  /** Starts one in a directory, a new one by default, with what its config has besides. */
+  start(data?: string, more?: Record<string, unknown>): Promise<Node>
   /** Runs a command beside them. */
   run(args: string[]): ReturnType<typeof runGateway>
   /** Reads one number. */
@@ -67,13 +68,13 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
   const first = await openGateway({
     ...{ data, secret: SECRET, config: { ...defaults, storage }, blobs: createMemoryBlobs() },
   })
-  const management_key = (await createFirstKeys(first))?.management_key ?? ''
+  const { management_key = '', inference_key = '' } = (await createFirstKeys(first)) ?? {}
   await first.close()
   const nodes: Node[] = []
   return {
-    ...{ postgres, management_key },
-    async start(directory = mkdtempSync(join(root, 'node-'))) {
-      writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(own))
+    ...{ postgres, management_key, inference_key },
+    async start(directory = mkdtempSync(join(root, 'node-')), more = {}) {
+      writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify({ ...own, ...more }))
       const command = ['serve', '--port', '0', '--data', directory, '--log', 'json']
       const child = Bun.spawn([...PROGRAM, ...command], {
         ...{ cwd: directory, env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },

@@ -20,6 +20,7 @@ export const createNodesCommand = () =>
       STATE: ({ state }) => state,
       CONFIG: ({ config_hash }) => config_hash ?? '',
       TABLES: ({ schema_version }) => schema_version ?? '',
+      JOBS: ({ has_jobs }) => (has_jobs ? 'yes' : ''),
       SEEN: ({ seen_at }) => seen_at,
     }),
     verb(

@@ -73,6 +73,8 @@ export class BatchJob {
       this.#isTaken = false
     })
     if (!next) return
+    // Another server may make it by now.
+    if (this.#world.jobs?.isHeld === false) return void this.#again.push(next.line)
     this.#running += 1
     this.#open.add(next.line.number)
     this.#onFree()

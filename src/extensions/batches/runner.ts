@@ -5,6 +5,11 @@ import type { BatchWorld } from './world.ts'
 export interface BatchRunner {
   /** Begins to work, and goes on until `stop`. Only the server of a data directory may. */
   start(): Promise<void>
+  /**
+   * Works on what other servers were asked for, too: `unfinished` has the ids of all batches that go
+   * on, and whether each is to be cancelled.
+   */
+  look(unfinished: Map<string, boolean>): void
   /** Begins no line any more, and waits for those that run, which end as other calls do. */
   stop(): Promise<void>
   /** Waits until no batch has work that could be done now. */
@@ -59,6 +64,15 @@ class Runner implements BatchRunner {
     this.#jobs.clear()
   }
 
+  look(unfinished: Map<string, boolean>): void {
+    for (const [id, isCancelled] of unfinished) {
+      const job = this.#jobs.get(id)
+      if (job && isCancelled) job.pausedUntil = 0
+    }
+    if ([...unfinished.keys()].some(id => !this.#jobs.has(id))) void this.#look()
+    else this.#fill()
+  }
+
   async rest(): Promise<void> {
     await this.#looking
     this.#fill()
@@ -66,6 +80,10 @@ class Runner implements BatchRunner {
       await Promise.race(this.#workers)
       this.#fill()
     }
+  }
+
+  get #mayRun(): boolean {
+    return this.#isRunning && this.#world.jobs?.isHeld !== false
   }
 
   #wake(id: string): void {
@@ -90,7 +108,7 @@ class Runner implements BatchRunner {
   /** Starts as many workers as there is work for. */
   #fill(): void {
     const { config } = this.#world
-    while (this.#isRunning && this.#jobs.size > 0 && config.batches.enabled) {
+    while (this.#mayRun && this.#jobs.size > 0 && config.batches.enabled) {
       if (this.#workers.size >= config.batches.concurrency || this.#isBusy()) return
       const job = this.#takeJob()
       if (!job) return

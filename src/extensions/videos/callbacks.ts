@@ -58,6 +58,7 @@ class CallbackSender implements Callbacks {
       getName: job => job.id,
       getDue: job => Date.parse(job.callback_at ?? ''),
       run: job => this.#tell(job),
+      mayRun: () => world.jobs?.isHeld !== false,
       mostAtOnce: MOST_AT_ONCE,
       longestPause: longestCallback,
     })

@@ -59,6 +59,10 @@ class JobPoller implements VideoJobs {
   readonly #world: ExtensionWorld
   readonly #pace: PollPace
   readonly #jobs = new Map<string, FollowedJob>()
+  /** What is set aside for jobs that another server is to follow, until it has looked for them. */
+  readonly #handed = new Map<string, Hold>()
+  /** The jobs whose end is being written. */
+  readonly #ending = new Set<string>()
   readonly #running = new Set<Promise<void>>()
   readonly #requests = new Set<Cancellation>()
   readonly #callbacks: Callbacks
@@ -77,20 +81,37 @@ class JobPoller implements VideoJobs {
   }
 
   listHolds(): Hold[] {
-    return [...this.#jobs.values()].flatMap(({ hold }) => hold ?? [])
+    return [...this.#jobs.values()]
+      .flatMap(({ hold }) => hold ?? [])
+      .concat(...this.#handed.values())
   }
 
   add(job: VideoJob, hold: Hold | null): void {
-    this.#jobs.set(job.id, this.#follow(job, hold, this.#getLongest()))
+    if (this.#world.jobs && !this.#isStarted) this.#handOver(job, hold)
+    else this.#jobs.set(job.id, this.#follow(job, hold, this.#getLongest()))
     this.#wake()
   }
 
   async load(): Promise<void> {
     for (const job of await this.#world.store.videos.listOpen()) {
       const followed = this.#jobs.get(job.id)
-      if (followed) this.#noteCancel(followed, job)
-      else this.#jobs.set(job.id, this.#resume(job))
+      if (followed) this.#noteCancel(followed, job.cancel_requested_at)
+      else if (!this.#ending.has(job.id)) this.#jobs.set(job.id, this.#resume(job))
     }
+  }
+
+  async look(open: Map<string, boolean>): Promise<void> {
+    const isNew = (id: string) => !this.#jobs.has(id) && !this.#ending.has(id)
+    const isCancelled = ([id, isWanted]: [string, boolean]) =>
+      isWanted && this.#jobs.get(id)?.job.cancel_requested_at === null
+    if (![...open.keys()].some(isNew) && ![...open].some(isCancelled)) return
+    await this.load()
+    this.#wake()
+  }
+
+  forget(): void {
+    for (const { hold } of this.#jobs.values()) if (hold) this.#world.ledger.release(hold)
+    this.#jobs.clear()
   }
 
   async start(): Promise<void> {
@@ -116,6 +137,19 @@ class JobPoller implements VideoJobs {
     await this.#callbacks.rest()
   }
 
+  /** Leaves a job to the server that has the jobs, and its money set aside until that has seen it. */
+  #handOver({ id }: VideoJob, hold: Hold | null): void {
+    if (!hold) return
+    this.#handed.set(id, hold)
+    void this.#world.jobs?.waitForLook().then(() => this.#release(id))
+  }
+
+  #release(id: string): void {
+    const hold = this.#handed.get(id)
+    this.#handed.delete(id)
+    if (hold) this.#world.ledger.release(hold)
+  }
+
   #getLongest(): number {
     return this.#world.config.timeouts.video_seconds * 1000
   }
@@ -135,7 +169,13 @@ class JobPoller implements VideoJobs {
     return { ...followed, nextAt: this.#world.clock.ticks() }
   }
 
-  #hold({ key_hash, user_id, workspace_id, own, byok, details }: VideoJob): Hold | null {
+  #hold(job: VideoJob): Hold | null {
+    const handed = this.#handed.get(job.id)
+    this.#handed.delete(job.id)
+    return handed ?? this.#reserve(job)
+  }
+
+  #reserve({ key_hash, user_id, workspace_id, own, byok, details }: VideoJob): Hold | null {
     if (key_hash === null) return null
     const { subaccounts } = parseDetails(details)
     const payer = { key_hash, user_id, workspace_id, ...(subaccounts ? { subaccounts } : {}) }
@@ -145,12 +185,13 @@ class JobPoller implements VideoJobs {
   }
 
   async #reload(): Promise<void> {
+    // Other processes begin none; what other servers have begun, is looked for otherwise.
     if (this.#jobs.size === 0) return
     await this.load().catch(() => undefined)
     this.#wake()
   }
 
-  #noteCancel(followed: FollowedJob, { cancel_requested_at }: VideoJob): void {
+  #noteCancel(followed: FollowedJob, cancel_requested_at: string | null): void {
     if (cancel_requested_at === null || followed.job.cancel_requested_at !== null) return
     followed.job = { ...followed.job, cancel_requested_at }
     followed.nextAt = this.#world.clock.ticks()
@@ -159,7 +200,7 @@ class JobPoller implements VideoJobs {
   /** Asks about the jobs that are due, and sets the timer for the next one. */
   #wake(): void {
     clearTimeout(this.#timer)
-    if (!this.#isStarted) return
+    if (!this.#isStarted || this.#world.jobs?.isHeld === false) return
     const now = this.#world.clock.ticks()
     let next = Number.POSITIVE_INFINITY
     for (const followed of this.#jobs.values()) {
@@ -276,7 +317,11 @@ class JobPoller implements VideoJobs {
   async #end(followed: FollowedJob, outcome: VideoOutcome): Promise<void> {
     const { job, hold } = followed
     this.#jobs.delete(job.id)
-    await endVideo(this.#world, job, hold, outcome).catch(() => undefined)
+    this.#ending.add(job.id)
+    await endVideo(this.#world, job, hold, outcome).then(
+      () => this.#ending.delete(job.id),
+      () => undefined,
+    )
     if (job.callback !== null && this.#isStarted)
       await this.#callbacks.load().catch(() => undefined)
   }

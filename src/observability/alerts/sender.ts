@@ -36,6 +36,7 @@ export class AlertSender {
       getName: notice => notice.id,
       getDue: notice => Date.parse(notice.due_at ?? ''),
       run: notice => this.#tell(notice),
+      mayRun: () => world.jobs?.isHeld !== false,
       mostAtOnce: MOST_AT_ONCE,
       longestPause: this.#pace.longestPause,
     })

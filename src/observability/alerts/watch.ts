@@ -1,6 +1,6 @@
 import { shareRuns } from '../../base/share-runs.ts'
 import type { Key } from '../../resources/keys/store.ts'
-import type { Generation } from '../generations/store.ts'
+import type { BackgroundTurn } from '../destinations/world.ts'
 import {
   type Accounts,
   type Finding,
@@ -21,6 +21,7 @@ import {
   nameLasting,
   readLasting,
 } from './notice.ts'
+import { parseSighting, watchProviders } from './providers.ts'
 import type { AlertCause } from './schema.ts'
 import { AlertSender } from './sender.ts'
 import type { Alert, Notice } from './store.ts'
@@ -108,7 +109,9 @@ export class AlertWatch {
   rest = (): Promise<void> => this.#sender.rest()
 
   async #look(): Promise<boolean> {
-    if (this.#world.memory.alerts.size === 0) return false
+    const { memory, jobs } = this.#world
+    if (memory.alerts.size === 0 || jobs?.isHeld === false) return false
+    if (jobs) await this.#noteOthers(jobs)
     await this.#forget()
     const found = await this.#findAll()
     const known = this.#known ?? (await this.#remember())
@@ -122,6 +125,16 @@ export class AlertWatch {
     for (const { notice, name } of decisions) this.#note(notice, name, known)
     this.#sender.add(notices)
     return true
+  }
+
+  /** Notes what has happened at other servers since the last look. */
+  async #noteOthers(jobs: BackgroundTurn): Promise<void> {
+    for (const hash of await jobs.listUsedKeys()) this.#noteUse(hash)
+    for (const sighting of await jobs.listSightings()) {
+      const { slug, name } = parseSighting(sighting)
+      if (slug !== undefined) this.#empty.add(slug)
+      if (name !== undefined) this.#answering.add(name)
+    }
   }
 
   async #remember(): Promise<Set<string>> {
@@ -175,17 +188,11 @@ export class AlertWatch {
       )
     if (this.#list('provider_empty').length > 0)
       this.#listeners.push(
-        events.on('operator.needed', ({ endpoint, trouble }) => {
-          if (trouble === 'balance') this.#empty.add(endpoint.provider.slug)
+        ...watchProviders(events, {
+          onEmpty: slug => this.#empty.add(slug),
+          onAnswer: name => this.#answering.add(name),
         }),
-        events.on('generation.finished', call => this.#noteAnswer(call)),
       )
-  }
-
-  // A caller's own account says nothing of ours, and a kept answer nothing of its provider.
-  #noteAnswer({ provider_name, error_type, is_byok, response_cache_source_id }: Generation): void {
-    if (provider_name !== null && error_type === null && !is_byok && !response_cache_source_id)
-      this.#answering.add(provider_name)
   }
 
   /**

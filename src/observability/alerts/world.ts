@@ -22,6 +22,7 @@ export interface AlertWorld extends PolicyWorld {
     destinations: DestinationWorld['memory']['destinations']
   }
   secrets: PolicyWorld['secrets'] & Pick<DestinationWorld['secrets'], 'destinationSeal'>
+  jobs?: DestinationWorld['jobs']
   /** What becomes of what destinations are told. */
   deliveries: { list(): { destination_id: string; waiting: number }[] }
 }

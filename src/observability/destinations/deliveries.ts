@@ -26,6 +26,11 @@ export interface Deliveries {
   stop(): Promise<void>
   /** Waits until nothing runs that could run now. */
   rest(): Promise<void>
+  /**
+   * Sends what other servers have recorded, too. `newest` is the number of the last message that any
+   * of them has.
+   */
+  look(newest: number): Promise<void>
   /** Lists the counts of destinations, as far as they are known to this process. */
   list(): DeliveryCounts[]
 }
@@ -33,6 +38,11 @@ export interface Deliveries {
 /** How many queues read and render at once, and for how many milliseconds others wait for that. */
 const AT_ONCE = 2
 const LONGEST_WAIT = 60_000
+
+/** Messages of other servers are counted in a tenth of the time at most. */
+const RECOUNT_REST = 9
+/** In milliseconds: how long counts may be in doubt. */
+const DOUBT = 3_000
 
 /** A full queue makes room for so many messages more, as a part of what waits. */
 const ROOM = 1 / 100
@@ -58,6 +68,15 @@ class DeliveryQueues implements Deliveries {
   #shared: SharedDelivery | null = null
   #listeners: (() => void)[] = []
   #dropping: Promise<void> | null = null
+  /** The newest message that was counted, and how many this process has added since. */
+  #newest = 0
+  #added = 0
+  /** How often counts have changed: now, and when they were read, unless they are certain since. */
+  #changes = 0
+  #changesThen: number | null = null
+  /** When they may be read again, and when they are if they are in doubt. Steady milliseconds. */
+  #recountAt = 0
+  #doubtUntil = 0
 
   constructor(world: DestinationWorld, pace: DeliveryPace, open: () => Renderer) {
     this.#world = world
@@ -82,13 +101,37 @@ class DeliveryQueues implements Deliveries {
     for (const remove of this.#listeners) remove()
     this.#listeners = []
     if (!this.#shared) return
-    this.#shared.isStopped = true
+    this.#shared.stop()
     for (const request of this.#shared.requests) request.cancel(STOPPED)
     this.#shared.renderer.close()
     await this.#dropping
     for (const queue of this.#queues.values()) await queue.stop()
     this.#queues.clear()
     this.#shared = null
+    // They are another server's from here on.
+    if (this.#world.jobs) this.#counts.clear()
+  }
+
+  async look(newest: number): Promise<void> {
+    if (!this.#shared) return
+    const isKnown = newest === this.#newest + this.#added
+    // What was being written when they were read may be counted twice, or not at all.
+    const isCertain = this.#changesThen === this.#changes
+    if (isKnown && isCertain) this.#changesThen = null
+    if (isKnown && this.#changesThen === null) return
+    const { clock } = this.#world
+    const startedAt = clock.ticks()
+    if (startedAt < (isKnown ? this.#doubtUntil : this.#recountAt)) return
+    await this.#recount()
+    const now = clock.ticks()
+    this.#recountAt = now + (now - startedAt) * RECOUNT_REST
+    this.#doubtUntil = Math.max(this.#recountAt, now + DOUBT)
+    this.#changesThen = this.#changes
+    this.#newest = newest
+    this.#added = 0
+    for (const { destination_id, waiting } of this.list())
+      if (waiting > 0) this.#getQueue(destination_id)?.linger()
+    this.#checkSize()
   }
 
   async rest(): Promise<void> {
@@ -101,13 +144,20 @@ class DeliveryQueues implements Deliveries {
   }
 
   #createShared(): SharedDelivery {
+    const { jobs } = this.#world
+    let isStopped = false
     return {
+      get isStopped() {
+        return isStopped || jobs?.isHeld === false
+      },
+      stop() {
+        isStopped = true
+      },
       world: this.#world,
       pace: this.#pace,
       renderer: this.#openRenderer(),
       room: new Room(AT_ONCE, LONGEST_WAIT),
       requests: new Set(),
-      isStopped: false,
       onTaken: (taken, count) => this.#take(taken, count),
       onError: (id, noted) => Object.assign(this.#getCounts(id), noted),
     }
@@ -131,6 +181,8 @@ class DeliveryQueues implements Deliveries {
   }
 
   #add({ receivers, count, bytes }: WrittenMessages): void {
+    this.#changes += 1
+    this.#added += count
     for (const id of receivers) {
       const counts = this.#getCounts(id)
       counts.waiting += count
@@ -145,6 +197,7 @@ class DeliveryQueues implements Deliveries {
     into: 'delivered' | 'skipped' | 'dropped' | 'failed',
   ): void {
     const counts = this.#getCounts(destination_id)
+    this.#changes += 1
     counts.waiting -= count
     counts.bytes -= bytes
     counts[into] += count

@@ -47,6 +47,8 @@ interface OtlpHistogram extends OtlpPoint {
 interface MetricsPeriod {
   since: number
   now: number
+  /** The id of the server, where there are several. */
+  node: string | undefined
 }
 
 /** Sums since the start of the process (`AGGREGATION_TEMPORALITY_CUMULATIVE`). */
@@ -64,7 +66,10 @@ const buildMetricsExport = (
   resourceMetrics: [
     {
       resource: {
-        attributes: listAttributes({ 'service.name': serviceName, 'service.version': version }),
+        attributes: listAttributes({
+          ...{ 'service.name': serviceName, 'service.version': version },
+          ...(period.node === undefined ? {} : { 'service.instance.id': period.node }),
+        }),
       },
       scopeMetrics: [
         {
@@ -173,7 +178,13 @@ export class MetricsExport {
       method: 'POST' as const,
       url: joinUrl(otlp.endpoint, '/v1/metrics'),
       headers: buildHeaders(otlp.headers, { 'content-type': 'application/json' }),
-      body: writeJson(buildMetricsExport(source, readings, { since, now: source.now })),
+      body: writeJson(
+        buildMetricsExport(source, readings, {
+          since,
+          now: source.now,
+          node: this.#world.jobs?.node,
+        }),
+      ),
     }
     const sending = { timeout, requests: this.#requests, isOperators: true }
     const reason = describeReason(await sendDelivery(this.#world, request, sending))

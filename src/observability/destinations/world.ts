@@ -8,6 +8,22 @@ import type { DestinationKind } from './kind.ts'
 import type { OpenedDestinations } from './opened.ts'
 import type { DestinationStore } from './store.ts'
 
+/** The background work of several servers, as those see it who do it. */
+export interface BackgroundTurn {
+  /** Asked before each piece of work: a server may have stood still while another one began. */
+  readonly isHeld: boolean
+  /** Resolves when the server that has the work has looked for what was begun elsewhere. */
+  waitForLook(): Promise<void>
+  /** Lists the keys of the calls that were recorded since this was asked last; none at first. */
+  listUsedKeys(): Promise<(string | null)[]>
+  /** The id of this server. */
+  readonly node: string
+  /** Tells the server that has the work that something was seen. Never throws. */
+  noteSighting(name: string): Promise<void>
+  /** Lists what other servers have seen since this was asked last; nothing at first. */
+  listSightings(): Promise<string[]>
+}
+
 /** What this room needs from the gateway. */
 export interface DestinationWorld extends IdentityWorld, UpstreamWorld {
   config: Config
@@ -17,5 +33,7 @@ export interface DestinationWorld extends IdentityWorld, UpstreamWorld {
   secrets: IdentityWorld['secrets'] & { destinationSeal: () => Seal }
   /** The kinds of destinations. */
   destinationKinds: DestinationKind[]
+  /** Whether the background work is this server's; none where no other one could have it. */
+  jobs?: BackgroundTurn | null
   events: Events
 }

@@ -44,6 +44,22 @@ create table charged (
   node text collate "C" not null
 );
 
+-- The background work of all servers: who has it, until when it is not another's, and how often that
+-- one has looked for work.
+create table jobs (
+  name text collate "C" primary key,
+  node text collate "C" not null,
+  incarnation text collate "C" not null,
+  until timestamptz not null,
+  looks bigint not null
+);
+
+-- What providers have said to a server that has not the jobs, and when last.
+create table sightings (
+  name text collate "C" primary key,
+  seen_at timestamptz not null
+);
+
 create or replace function give_seq() returns trigger language plpgsql as $$
 begin
   if new.source = 'opening' then

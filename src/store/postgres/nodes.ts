@@ -4,6 +4,7 @@ import { NodeLeases } from '../../limits/leases.ts'
 import type { HeldBooks, HeldCall, Leases } from '../../limits/ledger.ts'
 import { reviveAmount } from './amounts.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
+import { ClaimedJobs, type Jobs } from './jobs.ts'
 import { createLeaseStore, takeBack } from './leases.ts'
 import { VERSION } from './schema.ts'
 
@@ -33,6 +34,8 @@ export interface StoredNode extends Omit<NodeName, 'isAlone'> {
   left_at: string | null
   /** For how many seconds nothing was heard of it. */
   silent_seconds: number
+  /** Whether it has the background work of all. */
+  has_jobs: boolean
 }
 
 /** That a process serves a store. */
@@ -41,6 +44,7 @@ export interface Claim {
   readonly incarnation: string
   /** Whether it was heard for too long: another one may serve by now. */
   readonly isCutOff: boolean
+  readonly jobs: Jobs
   /** Opens what this process may spend of what several do. */
   openLeases(books: HeldBooks): Leases
   /** Gives the store to whoever claims it next. */
@@ -102,13 +106,15 @@ export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore =>
       if (!isLost) tell()
       isLost = true
     }
+    const jobs = new ClaimedJobs(pool, node, ticks)
     return {
-      incarnation,
+      ...{ incarnation, jobs },
       openLeases: books => new NodeLeases(createLeaseStore(pool, node), books, ticks),
       get isCutOff() {
         return isLost || ticks() - heardAt > ALONE
       },
       async release() {
+        await jobs.release()
         stop(() => undefined)
         // Another one waits for the silence of this one where it cannot be told.
         await run(pool, LEAVE, [id, incarnation]).catch(() => undefined)
@@ -166,7 +172,11 @@ const COLUMNS = `id, incarnation, name, version, is_alone, config_hash, schema_v
   .map(
     column => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`,
   )
-  .join(', ')}, extract(epoch from clock_timestamp() - seen_at)::float8 as silent_seconds`
+  .join(
+    ', ',
+  )}, extract(epoch from clock_timestamp() - seen_at)::float8 as silent_seconds, left_at is null
+  and exists (select 1 from jobs where jobs.incarnation = nodes.incarnation
+    and until > clock_timestamp()) as has_jobs`
 
 // A copy of a data directory on another machine is another node, though its id is the same.
 const FIND_OTHER = `select ${COLUMNS} from nodes
@@ -191,7 +201,9 @@ const DESCRIBE = `update nodes set config_hash = ?, schema_version = ?
 const LEAVE = `update nodes set left_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null`
 
-const FORGET = `update nodes set left_at = clock_timestamp()
-  where id = ? and left_at is null returning id`
+const FORGET = `with forgotten as (update nodes set left_at = clock_timestamp()
+    where id = ? and left_at is null returning incarnation),
+  freed as (delete from jobs where incarnation in (select incarnation from forgotten))
+  select incarnation from forgotten`
 
 const LIST = `select ${COLUMNS} from nodes order by left_at is not null, seen_at desc`

@@ -33,6 +33,22 @@ create table nodes (
   schema_version bigint
 );
 
+-- The background work of all servers: who has it, until when it is not another's, and how often that
+-- one has looked for work.
+create table jobs (
+  name text collate "C" primary key,
+  node text collate "C" not null,
+  incarnation text collate "C" not null,
+  until timestamptz not null,
+  looks bigint not null
+);
+
+-- What providers have said to a server that has not the jobs, and when last.
+create table sightings (
+  name text collate "C" primary key,
+  seen_at timestamptz not null
+);
+
 -- The last number that the rows of a table got: numbers have no gaps, and none is given twice.
 create table numbers (
   name text collate "C" primary key,

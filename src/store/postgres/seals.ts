@@ -94,15 +94,8 @@ const LIST_COLUMNS = `select c.relname as table, a.attname as name,
 
 /** What keeps servers going, and says nothing that counts. */
 export const OF_SERVERS = [
-  'gate',
-  'numbers',
-  'nodes',
-  'accounts',
-  'leases',
-  'charged',
-  'marks',
-  'kept_calls',
-  'homes',
+  ...['gate', 'numbers', 'nodes', 'jobs', 'sightings', 'marks', 'kept_calls', 'homes'],
+  ...['accounts', 'leases', 'charged'],
 ]
 
 const LIST_TABLES = `select tablename as name from pg_tables

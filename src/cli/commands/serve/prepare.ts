@@ -30,7 +30,7 @@ export async function prepare(serving: Serving): Promise<void> {
     })
   const { calls, garbled } = await recoverCalls(gateway)
   await gateway.ledger.leases?.begin()
-  await gateway.videos.load()
+  if (!gateway.jobs || (await gateway.jobs.claim())) await gateway.videos.load()
   if (garbled.lines > 0)
     log('error', 'holds.garbled', {
       ...garbled,

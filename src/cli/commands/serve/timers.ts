@@ -20,27 +20,32 @@ const CHANGES_INTERVAL = 50
  */
 export const LOOK_INTERVAL = 1_000
 
-/** Starts what a server does at intervals, and returns the function that stops it. */
+/** Starts what every server does at intervals, and returns the function that stops it. */
 export async function startTimers(
   { gateway, log }: Serving,
   watch: ConfigWatch,
 ): Promise<() => void> {
-  const { evictRows } = await import('../../../observability/retention.ts')
-  const { deleteExpiredFiles } = await import('../../../resources/files.ts')
-  const { forgetSecrets } = await import('../../../resources/idempotency.ts')
   const { createCheckpoint } = await import('../../../engine/recover.ts')
   logWriteLog(gateway, log)
   const timers = [
     // What servers of one store change they tell each other.
     ...(gateway.store.shared ? [] : [watchForChanges(gateway)]),
-    scheduleWork(EVICTION_INTERVAL, () => evictRows(gateway)),
-    scheduleWork(EVICTION_INTERVAL, () => deleteExpiredFiles(gateway)),
-    scheduleWork(EVICTION_INTERVAL, () => forgetSecrets(gateway)),
     scheduleWork(CHECKPOINT_INTERVAL, createCheckpoint(gateway)),
     scheduleWork(WRITE_LOG_INTERVAL, () => gateway.writeLog.keepShort()),
     setInterval(createDiskWatch(gateway), DISK_INTERVAL),
     setInterval(() => void watch.look(), LOOK_INTERVAL),
   ]
+  return () => timers.forEach(clearInterval)
+}
+
+/** Starts to remove what is over at intervals, and returns the function that stops it. */
+export async function startEvictions(gateway: Gateway): Promise<() => void> {
+  const { evictRows } = await import('../../../observability/retention.ts')
+  const { deleteExpiredFiles } = await import('../../../resources/files.ts')
+  const { forgetSecrets } = await import('../../../resources/idempotency.ts')
+  const timers = [evictRows, deleteExpiredFiles, forgetSecrets].map(evict =>
+    scheduleWork(EVICTION_INTERVAL, () => evict(gateway)),
+  )
   return () => timers.forEach(clearInterval)
 }
 

@@ -1,16 +1,22 @@
 import type { Gateway } from '../../../app/gateway.ts'
+import type { BatchRunner } from '../../../extensions/batches/runner.ts'
 import type { AlertWatch } from '../../../observability/alerts/watch.ts'
+import type { FoundWork } from '../../../store/postgres/jobs.ts'
 import type { ConfigWatch } from '../../config-file/watch.ts'
 import { getCause } from './log.ts'
 import type { Serving } from './serving.ts'
-import { startTimers } from './timers.ts'
+import { startEvictions, startTimers } from './timers.ts'
 
-/** What a server does beside calls. Another server takes it over with the data directory. */
+/**
+ * What a server does beside calls: what is its own, and the jobs, which one of several servers has.
+ * Another server takes them over with the data directory, or claims them in the database.
+ */
 export class Work {
   readonly #serving: Serving
   readonly #watch: ConfigWatch
+  #ownStops: (() => unknown)[] = []
   #stops: (() => unknown)[] = []
-  #batches: Promise<() => Promise<void>> | null = null
+  #batches: Promise<BatchRunner> | null = null
   #isRunning = false
 
   constructor(serving: Serving, watch: ConfigWatch) {
@@ -19,33 +25,34 @@ export class Work {
   }
 
   async start(): Promise<void> {
-    const { gateway, succession } = this.#serving
+    const { gateway } = this.#serving
     this.#isRunning = true
-    gateway.rollups.start()
-    this.#stops.push(await startTimers(this.#serving, this.#watch))
-    await gateway.deliveries.start()
-    this.#stops.push(() => gateway.deliveries.stop())
-    await gateway.videos.start()
-    this.#stops.push(() => gateway.videos.stop())
+    this.#ownStops.push(await startTimers(this.#serving, this.#watch))
     const { MetricsExport } = await import('../../../observability/destinations/metrics-export.ts')
     const metricsExport = new MetricsExport(gateway)
-    this.#stops.push(() => metricsExport.stop())
-    this.#stops.push(await startAlerts(gateway))
-    // Lines of the server before this one run to their end there.
-    if (succession) void succession.ended.then(() => this.#startBatches())
-    else await this.#startBatches()
+    this.#ownStops.push(() => metricsExport.stop())
+    if (!gateway.jobs) return this.#beginJobs()
+    const { tellSightings } = await import('../../../observability/alerts/providers.ts')
+    this.#ownStops.push(tellSightings(gateway))
+    await gateway.jobs.seek({
+      begin: () => this.#takeJobs(),
+      look: found => this.#look(found),
+      end: () => this.#leaveJobs(),
+    })
   }
 
   async stopBatches(): Promise<void> {
     this.#isRunning = false
-    const stop = await this.#batches
-    this.#batches = null
-    await stop?.()
+    this.#serving.gateway.jobs?.retire()
+    await this.#endBatches()
   }
 
   async stop(): Promise<void> {
     this.#isRunning = false
-    for (const stop of this.#stops.splice(0).toReversed()) await stop()
+    const { jobs } = this.#serving.gateway
+    if (jobs) await jobs.release()
+    else await this.#stopJobs()
+    await stopAll(this.#ownStops)
   }
 
   /** Stops all but the lines of batches that run. */
@@ -54,11 +61,65 @@ export class Work {
     await this.stop()
   }
 
+  async #beginJobs(): Promise<void> {
+    const { gateway, succession } = this.#serving
+    gateway.rollups.start()
+    this.#stops.push(await startEvictions(gateway))
+    await gateway.deliveries.start()
+    this.#stops.push(() => gateway.deliveries.stop())
+    await gateway.videos.start()
+    this.#stops.push(() => gateway.videos.stop())
+    this.#stops.push(await startAlerts(gateway))
+    // Lines of the server before this one run to their end there.
+    if (succession) void succession.ended.then(() => this.#startBatches())
+    else await this.#startBatches()
+  }
+
+  async #takeJobs(): Promise<void> {
+    const { log } = this.#serving
+    try {
+      await this.#beginJobs()
+      log('info', 'jobs.begun', {})
+    } catch (thrown) {
+      log('warn', 'jobs.failing', { cause: getCause(thrown), consequence: 'they are begun again' })
+      throw thrown
+    }
+  }
+
+  /** Does what other servers have begun. */
+  async #look({ outbox, videos, batches }: FoundWork): Promise<void> {
+    const { gateway } = this.#serving
+    await gateway.videos.look(videos)
+    const runner = await this.#batches
+    runner?.look(batches)
+    await gateway.deliveries.look(outbox)
+  }
+
+  /** Ends the jobs, which another server may have. Lines that run go on to their end. */
+  async #leaveJobs(): Promise<void> {
+    const { gateway, log } = this.#serving
+    await Promise.all([this.#stopJobs(), this.#endBatches()])
+    gateway.videos.forget()
+    log('info', 'jobs.ended', {})
+  }
+
+  #stopJobs = (): Promise<void> => stopAll(this.#stops)
+
   async #startBatches(): Promise<void> {
     if (!this.#isRunning || this.#batches) return
     this.#batches = startBatches(this.#serving)
     await this.#batches
   }
+
+  async #endBatches(): Promise<void> {
+    const runner = await this.#batches
+    this.#batches = null
+    await runner?.stop()
+  }
+}
+
+async function stopAll(stops: (() => unknown)[]): Promise<void> {
+  for (const stop of stops.splice(0).toReversed()) await stop()
 }
 
 /** Watches for alerts as soon as there is one, and returns the function that ends it. */
@@ -83,8 +144,8 @@ async function watchAlerts(gateway: Gateway): Promise<AlertWatch> {
   return watch
 }
 
-/** Starts the work on batches, and returns the function that ends it. */
-async function startBatches({ gateway, log }: Serving): Promise<() => Promise<void>> {
+/** Starts the work on batches. */
+async function startBatches({ gateway, log }: Serving): Promise<BatchRunner> {
   const { createBatchRunner } = await import('../../../extensions/batches/runner.ts')
   const runner = createBatchRunner(gateway)
   gateway.events.on('batch.ended', ({ id, status, completed, failed }) =>
@@ -94,5 +155,5 @@ async function startBatches({ gateway, log }: Serving): Promise<() => Promise<vo
     log('warn', 'batch.failing', { id, cause: getCause(error), consequence: 'it is tried again' }),
   )
   await runner.start()
-  return () => runner.stop()
+  return runner
 }

@@ -56,7 +56,9 @@ export interface SharedDelivery {
   room: Room
   /** The requests that run. */
   requests: Set<Cancellation>
-  isStopped: boolean
+  /** Whether nothing more may be sent. */
+  readonly isStopped: boolean
+  stop(): void
   /** Told what left a queue, and into which count. */
   onTaken(taken: TakenDeliveries, count: 'delivered' | 'skipped' | 'dropped' | 'failed'): void
   onError(id: string, noted: { last_error: string; last_error_at: string }): void

@@ -1,0 +1,290 @@
+import type { SQL } from 'bun'
+import { answerWithin, PATIENCE, run } from './connection.ts'
+
+/** A process that may have the jobs: the id of its node, and what no other process has. */
+interface Claimant {
+  id: string
+  incarnation: string
+}
+
+/** What waits for the node that has the jobs, whichever node has begun it. */
+export interface FoundWork {
+  /** The number of the last message that was recorded for a destination. */
+  outbox: number
+  /** The jobs of videos that have not ended, and whether each is to be cancelled. */
+  videos: Map<string, boolean>
+  /** The batches that have not ended, and whether each is to be cancelled. */
+  batches: Map<string, boolean>
+}
+
+/** Who does the jobs while this node has them. */
+export interface Worker {
+  begin(): Promise<void>
+  /** Does what other nodes have begun. Called every second. */
+  look(found: FoundWork): Promise<void>
+  /** Ends what runs: another node may have the jobs. */
+  end(): Promise<void>
+}
+
+/** The background work of all servers of a store, which one of them has. */
+export interface Jobs {
+  /** Whether it is this node’s, by its own clock. Asked before each piece of it: nobody waits. */
+  readonly isHeld: boolean
+  /** Claims the jobs once. Returns whether this node has them. */
+  claim(): Promise<boolean>
+  /** Claims the jobs from here on, and has them done while it has them. Resolves after the first try. */
+  seek(worker: Worker): Promise<void>
+  /** Claims them no more unless it has them. */
+  retire(): void
+  /** Ends the work and gives it to whoever claims it next. */
+  release(): Promise<void>
+  /** The id of this node. */
+  readonly node: string
+  /** Resolves when the node that has the jobs has looked for work since, and never if it is this one. */
+  waitForLook(): Promise<void>
+  /** Lists the keys of the calls that were recorded since this was asked last; none at first. */
+  listUsedKeys(): Promise<(string | null)[]>
+  /** Tells the node that has the jobs that something was seen. Never throws. */
+  noteSighting(name: string): Promise<void>
+  /** Lists what other nodes have seen since this was asked last; nothing at first. */
+  listSightings(): Promise<string[]>
+}
+
+/** In milliseconds, between two claims. */
+const BEAT = 1_000
+/** In milliseconds: how long a node goes on with the jobs that the database does not hear. */
+const ALONE = 10_000
+/** In seconds: after so much silence another node has them. More than `ALONE`. */
+const LOST = 20
+
+/**
+ * Claims the jobs for a node. Only the clock of the database says whether they are free, and who has
+ * them counts since it was heard: it stops before another one may begin.
+ */
+export class ClaimedJobs implements Jobs {
+  readonly #pool: SQL
+  readonly #node: Claimant
+  readonly #ticks: () => number
+  /** When the database was last asked that said they are this node’s. */
+  #heardAt: number | null = null
+  #worker: Worker | null = null
+  #isWorking = false
+  /** Whether it was silent for so long that it had to stop, and has not ended its work. */
+  #hasLapsed = false
+  #isRetired = false
+  #timer: ReturnType<typeof setInterval> | undefined
+  #asking: Promise<void> | null = null
+  #settling: Promise<void> | null = null
+  /** How often this node has looked for work. */
+  #looks = 0
+  #waiters: Waiter[] = []
+  #lastRecord: number | null = null
+  #lastSighting: string | null = null
+
+  constructor(pool: SQL, node: Claimant, ticks: () => number) {
+    this.#pool = pool
+    this.#node = node
+    this.#ticks = ticks
+  }
+
+  get isHeld(): boolean {
+    return this.#heardAt !== null && this.#ticks() - this.#heardAt <= ALONE
+  }
+
+  get node(): string {
+    return this.#node.id
+  }
+
+  async claim(): Promise<boolean> {
+    await this.#ask()
+    return this.isHeld
+  }
+
+  async seek(worker: Worker): Promise<void> {
+    this.#worker = worker
+    this.#timer = setInterval(() => void this.#beat(), BEAT)
+    await this.#beat()
+    await this.#settling
+  }
+
+  retire(): void {
+    this.#isRetired = true
+  }
+
+  async release(): Promise<void> {
+    this.#isRetired = true
+    await this.#settling
+    const worker = this.#worker
+    this.#worker = null
+    // They are claimed until it has ended.
+    if (worker) await this.#endWork(worker)
+    clearInterval(this.#timer)
+    await this.#asking
+    this.#waiters = []
+    if (this.#heardAt === null) return
+    this.#heardAt = null
+    const { incarnation } = this.#node
+    // Others wait for the silence of this one where it cannot be told.
+    await answerWithin(PATIENCE.version, () => run(this.#pool, RELEASE, [incarnation])).catch(
+      () => undefined,
+    )
+  }
+
+  waitForLook(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#waiters.push({ resolve, since: null })
+    return promise
+  }
+
+  async listUsedKeys(): Promise<(string | null)[]> {
+    const after = this.#lastRecord
+    const rows = await answerWithin(PATIENCE.read, () =>
+      run<{ key_hash: string | null; last: number }>(this.#pool, LIST_USED_KEYS, [after]),
+    )
+    this.#lastRecord = Math.max(after ?? 0, ...rows.map(({ last }) => last))
+    return after === null ? [] : rows.map(({ key_hash }) => key_hash)
+  }
+
+  async noteSighting(name: string): Promise<void> {
+    await answerWithin(PATIENCE.version, () => run(this.#pool, NOTE_SIGHTING, [name])).catch(
+      () => undefined,
+    )
+  }
+
+  async listSightings(): Promise<string[]> {
+    const rows = await answerWithin(PATIENCE.read, () =>
+      run<{ name: string | null; now: string }>(this.#pool, LIST_SIGHTINGS, [this.#lastSighting]),
+    )
+    this.#lastSighting = rows[0]?.now ?? null
+    return rows.flatMap(({ name }) => name ?? [])
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#asking) return
+    if (!this.#isRetired || this.#heardAt !== null) await this.#ask()
+    this.#settling ??= this.#settle().finally(() => {
+      this.#settling = null
+    })
+    if (!this.isHeld && this.#waiters.length > 0) await this.#watchLooks().catch(() => undefined)
+  }
+
+  #ask(): Promise<void> {
+    this.#asking ??= this.#claimNow().finally(() => {
+      this.#asking = null
+    })
+    return this.#asking
+  }
+
+  async #claimNow(): Promise<void> {
+    const { id, incarnation } = this.#node
+    const askedAt = this.#ticks()
+    try {
+      const claimed = await answerWithin(PATIENCE.version, () =>
+        run(this.#pool, CLAIM, [id, incarnation, LOST, this.#looks]),
+      )
+      // What was to be done meanwhile was left.
+      if (this.#isWorking && !this.isHeld) this.#hasLapsed = true
+      this.#heardAt = claimed.length > 0 ? askedAt : null
+    } catch {
+      // Counted as silence.
+    }
+  }
+
+  /** Has the work done, or ended, as far as it is this node’s. */
+  async #settle(): Promise<void> {
+    const worker = this.#worker
+    if (!worker) return
+    try {
+      if (!this.isHeld || this.#hasLapsed) await this.#endWork(worker)
+      this.#hasLapsed = false
+      if (!this.isHeld) return
+      if (!this.#isWorking) await this.#beginWork(worker)
+      const found = await answerWithin(PATIENCE.version, () => findWork(this.#pool))
+      if (!this.isHeld) return
+      await worker.look(found)
+      this.#looks += 1
+    } catch {
+      // The store does not answer: it is tried again with the next beat.
+    }
+  }
+
+  async #beginWork(worker: Worker): Promise<void> {
+    this.#isWorking = true
+    try {
+      await worker.begin()
+    } catch (thrown) {
+      await this.#endWork(worker)
+      throw thrown
+    }
+  }
+
+  async #endWork(worker: Worker): Promise<void> {
+    if (!this.#isWorking) return
+    await worker.end()
+    this.#isWorking = false
+  }
+
+  /** Finds out for those who wait what the node has looked at that has the jobs. */
+  async #watchLooks(): Promise<void> {
+    const [holder] = await answerWithin(PATIENCE.version, () =>
+      run<Look>(this.#pool, 'select incarnation, looks from jobs'),
+    )
+    if (!holder) return
+    this.#waiters = this.#waiters.filter(waiter => {
+      if (waiter.since?.incarnation !== holder.incarnation) waiter.since = holder
+      // The next may have begun before: the one after that has not.
+      const isOver = holder.looks >= waiter.since.looks + 2
+      if (isOver) waiter.resolve()
+      return !isOver
+    })
+  }
+}
+
+/** How often a process has looked for work. */
+interface Look {
+  incarnation: string
+  looks: number
+}
+
+interface Waiter {
+  resolve(): void
+  /** The last look before it began to wait; null until that is known. */
+  since: Look | null
+}
+
+// One of the same directory has ended: that is locked.
+const CLAIM = `insert into jobs
+  values ('jobs', ?1, ?2, clock_timestamp() + ?3::float8 * interval '1 second', ?4)
+  on conflict (name) do update set node = excluded.node, incarnation = excluded.incarnation,
+    until = excluded.until, looks = excluded.looks
+  where jobs.node = excluded.node or jobs.until < clock_timestamp()
+  returning 1`
+
+const RELEASE = 'delete from jobs where incarnation = ?'
+
+const FIND_WORK = `select
+  coalesce((select last from numbers where name = 'outbox'), 0) as outbox,
+  (select json_object_agg(id, cancel_requested_at is not null)::text from videos
+    where ended_at is null) as videos,
+  (select json_object_agg(id, status = 'cancelling')::text from batches
+    where ended_at is null) as batches`
+
+async function findWork(pool: SQL): Promise<FoundWork> {
+  const [row] = await run<{ outbox: number; videos: string | null; batches: string | null }>(
+    pool,
+    FIND_WORK,
+  )
+  const parse = (text: string | null = null) =>
+    new Map<string, boolean>(Object.entries(JSON.parse(text ?? '{}')))
+  return { outbox: row?.outbox ?? 0, videos: parse(row?.videos), batches: parse(row?.batches) }
+}
+
+const LIST_USED_KEYS = `select key_hash, max(rowid) as last from generations
+  where rowid > coalesce(?1::bigint, (select max(rowid) - 1 from generations)) group by key_hash`
+
+const NOTE_SIGHTING = `insert into sightings values (?, clock_timestamp())
+  on conflict (name) do update set seen_at = excluded.seen_at`
+
+const LIST_SIGHTINGS = `select name, asked.now::text as now
+  from (select clock_timestamp() as now) as asked
+  left join sightings on seen_at > ?::timestamptz`
