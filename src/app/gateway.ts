@@ -355,6 +355,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   const claim = await claimStore(store, data, overrides.access, clock, () =>
     events.publish('node.lost', {}),
   )
+  // Absent where one node is all there is.
+  const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks))
   const journal = openJournal(data, log, secrets.mac, garbledRecords)
   await markOpening({ store, journal })
   const keepsUp = () => journal.holds.keepsUp && !claim?.isCutOff
@@ -412,8 +414,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
         config,
         clock,
         ledger,
-        await countFreeToday(store, config, clock),
-        journal.free,
+        await countFreeToday(store, config, counts?.clock ?? clock),
+        { free: journal.free, ...(counts ? { shared: counts } : {}) },
       ),
       admission: new Admission({ readLimits: () => gateway.config.limits, events }),
     },
@@ -489,6 +491,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       // Who only looks moves no end: what was added behind our back would count as ours.
       if (overrides.migrates !== false) await markEnds(gateway).catch(() => undefined)
       await blobs.close()
+      await counts?.close()
       await claim?.release()
       await store.close()
     },
@@ -584,7 +587,7 @@ function openTraffic(
   clock: Clock,
   ledger: Ledger,
   freeSoFar: number,
-  free: Journal['free'],
+  kept: Parameters<typeof openCounters>[4],
 ): Omit<Traffic, 'admission'> {
   const readOns = new ReadOns()
   const calls = createRunningCalls(readOns)
@@ -602,7 +605,7 @@ function openTraffic(
     keptCalls: new KeptCalls(),
     background: new Map<string, AbortController>(),
     eventLogs: new EventLogs(),
-    counters: openCounters(config, clock, ledger, freeSoFar, free),
+    counters: openCounters(config, clock, ledger, freeSoFar, kept),
   }
 }
 

@@ -7,7 +7,7 @@ import type { Kind, Work } from '../language/work.ts'
 import { type CallBudget, keepModel } from '../limits/call-budgets.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, Payer } from '../limits/ledger.ts'
-import type { Rate } from '../limits/rates.ts'
+import type { Rate, TokenHold } from '../limits/rates.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import {
   computeHighestPrices,
@@ -43,11 +43,25 @@ export function reserveStep<K extends Kind>(
   if (run.policy.budgets && !isOpen) return reserveBudgeted(world, step, run.policy.budgets)
   if (run.tree && !isDry) return takeTurn(world, step, run.tree)
   if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !isDry)) return
-  const { actor, policy } = run
-  const { bounds } = policy
+  const { policy } = run
   const estimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
   step.costEstimate = estimate
-  if (policy.rates && step.grant) takeTokens(world, step, step.grant, policy.rates)
+  const tokens =
+    policy.rates && step.grant && takeTokens(world, step, step.grant, policy.rates)
+  return tokens
+    ? tokens.then(() => takeMoney(world, step, estimate))
+    : takeMoney(world, step, estimate)
+}
+
+/** Takes the money of a step, or computes what a dry run would take. */
+function takeMoney<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  estimate: CostEstimate,
+): void | Promise<void> {
+  const { run, call } = step
+  const { actor, isDry } = run
+  const { bounds } = run.policy
   try {
     if (isDry) step.amounts = world.ledger.computeGrant(estimate, bounds)
     else {
@@ -149,7 +163,7 @@ async function takeTurn<K extends Kind>(
     if (!isRoot) await yieldToEventLoop()
     keepGrant(step, await takeGrant(world, step, tree, estimate))
     const { rates } = run.policy
-    if (rates && step.grant) takeTokens(world, step, step.grant, rates)
+    if (rates && step.grant) await takeTokens(world, step, step.grant, rates)
   } catch (thrown) {
     if (step.turn) tree.leave(step.turn)
     const bound = nameBound(GatewayError.from(thrown))
@@ -167,15 +181,23 @@ function takeTokens<K extends Kind>(
   step: Step<K>,
   grant: Grant,
   rates: Rate[],
-): void {
+): void | Promise<void> {
   if (!rates.some(rate => rate.tokens_per_minute)) return
   const isBatch = isInBatch(step.run as unknown as Run)
   const { counters } = world.traffic
-  try {
-    grant.tokens = counters.rates.takeTokens(rates, estimateTokens(world, step), isBatch)
-  } catch (thrown) {
+  const keep = (tokens: TokenHold) => {
+    grant.tokens = tokens
+  }
+  const giveUp = (thrown: unknown): never => {
     counters.give(grant, { isUnmade: true })
     throw thrown
+  }
+  try {
+    const tokens = counters.rates.takeTokens(rates, estimateTokens(world, step), isBatch)
+    if (tokens instanceof Promise) return tokens.then(keep, giveUp)
+    keep(tokens)
+  } catch (thrown) {
+    giveUp(thrown)
   }
 }
 

@@ -3,6 +3,7 @@ import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import type { GivenSecret } from './own-secret.ts'
 import { answerWithin, connect, openKysely, PATIENCE, run } from './postgres/connection.ts'
+import { openSharedCounts } from './postgres/counts.ts'
 import { createNodeStore } from './postgres/nodes.ts'
 import { openSchema } from './postgres/opening.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
@@ -109,6 +110,8 @@ export async function openPostgres({
       return Number(row.changes) - writer.changes
     },
     nodes: createNodeStore(pool),
+    openCounts: (incarnation, ticks) =>
+      openSharedCounts({ connect: () => connect(url, 1), incarnation, ticks }),
     async close() {
       await recordLog?.settle()
       await pool.close()

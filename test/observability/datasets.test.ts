@@ -362,7 +362,8 @@ describe('a key of one workspace reads', () => {
 
 test('what nobody has measured here is empty, and says of which days', async () => {
   const { gateway } = await openHistory([])
-  expect(getTaskClassifications(gateway, getOperator(gateway), {}).data).toEqual({
+  const { data } = await getTaskClassifications(gateway, getOperator(gateway), {})
+  expect(data).toEqual({
     window_days: 7,
     as_of: '2026-03-11',
     classifications: [],

@@ -54,7 +54,7 @@ if (await hasPostgres()) {
       from information_schema.columns join pg_tables
         on tablename = table_name and schemaname = table_schema
       where table_schema = 'gateway' and column_name <> 'rowid'
-        and table_name not in ('gate', 'nodes', 'numbers')
+        and table_name not in ('gate', 'nodes', 'numbers', 'counts', 'places')
       order by table_name, ordinal_position`,
     )
     const db: Database = openSchema()

@@ -25,6 +25,8 @@ export interface StoredNode extends NodeName {
 
 /** That this process alone serves a store. */
 export interface Claim {
+  /** That of the process. */
+  readonly incarnation: string
   /** Whether it was heard for too long: another one may serve by now. */
   readonly isCutOff: boolean
   /** Gives the store to whoever claims it next. */
@@ -81,6 +83,7 @@ export const createNodeStore = (pool: SQL): NodeStore => ({
       isLost = true
     }
     return {
+      incarnation,
       get isCutOff() {
         return isLost || ticks() - heardAt > ALONE
       },

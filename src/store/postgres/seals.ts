@@ -94,7 +94,7 @@ const LIST_COLUMNS = `select c.relname as table, a.attname as name,
 
 // What keeps the engine going says nothing that counts.
 const LIST_TABLES = `select tablename as name from pg_tables
-  where schemaname = current_schema() and tablename not in ('gate', 'numbers', 'nodes')
+  where schemaname = current_schema() and tablename not in ('gate', 'numbers', 'nodes', 'counts', 'places')
   order by name`
 
 const NEWEST = 'select * from seal_log order by n desc limit 1'
