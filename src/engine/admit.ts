@@ -46,10 +46,16 @@ export function admitRun(world: InferenceWorld, run: Run): void | Promise<void> 
   } else {
     const isInBatch = call.origin.batch_id !== undefined
     const claim: CallClaim = { actor, call, isInBatch, request: true, place: true }
-    return policy.rates
-      ? admitRated(run, policy.rates, counters, claim)
-      : takeClaim(run, counters, claim, null)
+    if (policy.rates) return admitRated(run, policy.rates, counters, claim)
+    const grant = counters.take(claim)
+    if (grant instanceof Promise) return awaitGrant(run, grant)
+    run.grant = grant
   }
+}
+
+/** Keeps a grant that other nodes were asked for. */
+async function awaitGrant(taken: Taken, grant: Promise<Grant>): Promise<void> {
+  taken.grant = await grant
 }
 
 /** What a call takes when it is admitted. */
@@ -67,32 +73,33 @@ function admitRated(
   claim: CallClaim,
 ): void | Promise<void> {
   const rateGrant = counters.rates.take(rates, claim)
-  return rateGrant instanceof Promise
-    ? rateGrant.then(grant => takeClaim(taken, counters, claim, grant))
-    : takeClaim(taken, counters, claim, rateGrant)
-}
-
-/** Takes what all calls take, or gives back what guardrails have counted. */
-function takeClaim(
-  taken: Taken,
-  counters: Counters,
-  claim: CallClaim,
-  rateGrant: RateGrant | null,
-): void | Promise<void> {
-  const keep = (grant: Grant) => {
-    taken.grant = grant
-    taken.rateGrant = rateGrant
-  }
-  const giveUp = (thrown: unknown): never => {
-    if (rateGrant) counters.rates.give(rateGrant, true)
-    throw thrown
-  }
+  if (rateGrant instanceof Promise) return awaitRated(taken, rateGrant, counters, claim)
   try {
     const grant = counters.take(claim)
-    if (grant instanceof Promise) return grant.then(keep, giveUp)
-    keep(grant)
+    if (grant instanceof Promise) return awaitRated(taken, rateGrant, counters, claim, grant)
+    taken.grant = grant
+    taken.rateGrant = rateGrant
   } catch (thrown) {
-    giveUp(thrown)
+    counters.rates.give(rateGrant, true)
+    throw thrown
+  }
+}
+
+/** Takes both where other nodes are asked for one of them. */
+async function awaitRated(
+  taken: Taken,
+  rated: RateGrant | Promise<RateGrant>,
+  counters: Counters,
+  claim: CallClaim,
+  grant?: Promise<Grant>,
+): Promise<void> {
+  const rateGrant = await rated
+  try {
+    taken.grant = await (grant ?? counters.take(claim))
+    taken.rateGrant = rateGrant
+  } catch (thrown) {
+    counters.rates.give(rateGrant, true)
+    throw thrown
   }
 }
 
@@ -112,9 +119,8 @@ export async function admitRequest(
     ...{ actor, call: { models: [] }, isInBatch: false },
     ...{ request: true, place },
   }
-  await (rates
-    ? admitRated(taken, rates, counters, claim)
-    : takeClaim(taken, counters, claim, null))
+  if (rates) await admitRated(taken, rates, counters, claim)
+  else taken.grant = await counters.take(claim)
   return () => {
     if (taken.grant) counters.give(taken.grant)
     if (taken.rateGrant) counters.rates.give(taken.rateGrant, false)

@@ -43,25 +43,14 @@ export function reserveStep<K extends Kind>(
   if (run.policy.budgets && !isOpen) return reserveBudgeted(world, step, run.policy.budgets)
   if (run.tree && !isDry) return takeTurn(world, step, run.tree)
   if (!plan || plan.endpoints.length === 0 || (run.actor.key_hash === null && !isDry)) return
-  const { policy } = run
+  const { actor, policy } = run
+  const { bounds } = policy
   const estimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
   step.costEstimate = estimate
-  const tokens =
-    policy.rates && step.grant && takeTokens(world, step, step.grant, policy.rates)
-  return tokens
-    ? tokens.then(() => takeMoney(world, step, estimate))
-    : takeMoney(world, step, estimate)
-}
-
-/** Takes the money of a step, or computes what a dry run would take. */
-function takeMoney<K extends Kind>(
-  world: InferenceWorld,
-  step: Step<K>,
-  estimate: CostEstimate,
-): void | Promise<void> {
-  const { run, call } = step
-  const { actor, isDry } = run
-  const { bounds } = run.policy
+  if (policy.rates && step.grant && !step.grant.tokens) {
+    const tokens = takeTokens(world, step, step.grant, policy.rates)
+    if (tokens) return tokens.then(() => reserveStep(world, step, isOpen))
+  }
   try {
     if (isDry) step.amounts = world.ledger.computeGrant(estimate, bounds)
     else {

@@ -149,7 +149,7 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     if (!this.#loop || !step) return null
     const call = this.#loop.takeNextCall(this.#world, this.#run, step.call as TextCall)
     // What is taken for it is given back when the run ends, which waits for it.
-    if (call instanceof Promise) this.#run.pendingStep = call.catch(() => undefined)
+    if (call instanceof Promise) this.#run.pendingStep = call.then(doNothing, doNothing)
     return call as Work[K]['call'] | null | Promise<Work[K]['call']>
   }
 
@@ -224,3 +224,5 @@ async function endStep<K extends Kind>(
   await recordStep(world, step)
   if (run.cancellation.reason) throw run.cancellation.reason
 }
+
+const doNothing = () => undefined

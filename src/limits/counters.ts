@@ -457,23 +457,16 @@ export function openCounters(
     return applicable
   }
 
-  /** Counts one of each, or nothing. Alone, where others cannot be asked and that is as good. */
-  function count(list: () => Limit[], isOwn = false): void | Promise<void> {
-    const applicable = list()
-    const pending = cover?.(applicable)
-    if (!pending) return countAll(applicable)
-    return pending.then(
-      () => count(list, isOwn),
-      (thrown: unknown) => {
-        if (!isOwn) throw thrown
-        countAll(list())
-      },
-    )
-  }
-
-  function countAll(applicable: Limit[]): void {
-    for (const limit of admit(applicable)) limit.count()
-  }
+  /** Counts again once other nodes have been asked: by this node alone where they cannot be. */
+  const countLater = (
+    pending: Promise<unknown>,
+    again: () => void | Promise<void>,
+    own?: Limit,
+  ): Promise<void> =>
+    pending.then(again, (thrown: unknown) => {
+      if (!own) throw thrown
+      for (const limit of admit([own])) limit.count()
+    })
 
   return {
     rates,
@@ -492,19 +485,34 @@ export function openCounters(
       }
     },
     give,
-    countReading: ({ key_hash }) => count(() => listReadingLimits(key_hash ?? '')),
-    countVisit: network =>
-      count(() => [visits.buildLimit('oauth-per-min', network, oauth.requests_per_minute)], true),
-    countFileRequest({ key_hash }) {
+    countReading(actor) {
+      const applicable = listReadingLimits(actor.key_hash ?? '')
+      const pending = cover?.(applicable)
+      if (pending) return countLater(pending, () => this.countReading(actor))
+      for (const limit of admit(applicable)) limit.count()
+    },
+    countVisit(network) {
+      const { requests_per_minute } = oauth
+      const limit = visits.buildLimit('oauth-per-min', network, requests_per_minute)
+      const pending = cover?.([limit])
+      if (pending) return countLater(pending, () => this.countVisit(network), limit)
+      for (const one of admit([limit])) one.count()
+    },
+    countFileRequest(actor) {
       const { requests_per_minute: maximum } = files
       if (maximum === undefined) return
-      return count(() => [fileMinute.buildLimit('files-per-min', key_hash ?? '', maximum)])
+      const limit = fileMinute.buildLimit('files-per-min', actor.key_hash ?? '', maximum)
+      const pending = cover?.([limit])
+      if (pending) return countLater(pending, () => this.countFileRequest(actor))
+      for (const one of admit([limit])) one.count()
     },
-    countManagement({ key_hash }) {
+    countManagement(actor) {
       const { management_per_minute: maximum } = limits
-      const build = () =>
-        managementMinute.buildLimit('management-per-min', key_hash ?? '', maximum)
-      return count(() => [build()], true)
+      const name = actor.key_hash ?? ''
+      const limit = managementMinute.buildLimit('management-per-min', name, maximum)
+      const pending = cover?.([limit])
+      if (pending) return countLater(pending, () => this.countManagement(actor), limit)
+      for (const one of admit([limit])) one.count()
     },
     check(actor, call) {
       admit(listLimits({ actor, call, request: true, place: true }))
@@ -637,8 +645,7 @@ class Window implements CountedWindow {
       },
     }
     const { shared } = this
-    if (shared)
-      limit.cover = (count, most) => shared.cover(this.#findPlace(counter), count, most)
+    if (shared) limit.cover = (count, most) => shared.cover(this.#findPlace(counter), count, most)
     return limit
   }
 

@@ -201,11 +201,7 @@ export class ToolLoop implements UsedTools {
    * Returns the call of the next turn; null if none follows. After a condition holds, one turn
    * without tools follows.
    */
-  takeNextCall(
-    world: ToolWorld,
-    run: Run,
-    call: TextCall,
-  ): TextCall | null | Promise<TextCall> {
+  takeNextCall(world: ToolWorld, run: Run, call: TextCall): TextCall | null | Promise<TextCall> {
     const uses = this.#current
     const turn = this.#turn
     this.#current = []

@@ -691,8 +691,10 @@ class PlacesShare implements Asker {
 
   take({ held, others, nodes }: PlacesRow): void {
     const { want } = this.asking.open()
-    if (held === null)
-      return this.fail(unavailable('The database has not heard of this server', 1), true)
+    if (held === null) {
+      this.fail(unavailable('The database has not heard of this server', 1), true)
+      return
+    }
     const granted = held - this.held
     this.held = held
     this.others = others

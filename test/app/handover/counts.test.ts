@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { giveCounts, takeCounts } from '../../../src/app/handover/counts.ts'
 import { parseConfig } from '../../../src/config.ts'
-import { type Counters, openCounters, type Grant } from '../../../src/limits/counters.ts'
+import { type Counters, type Grant, openCounters } from '../../../src/limits/counters.ts'
 import type { Ledger } from '../../../src/limits/ledger.ts'
 import { openChannels } from '../../support/channels.ts'
 import { TestClock } from '../../support/gateway.ts'

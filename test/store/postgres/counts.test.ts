@@ -1,10 +1,18 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { systemClock } from '../../../src/base/clock.ts'
-import type { GatewayError } from '../../../src/base/errors.ts'
+import fc from 'fast-check'
+import { Cancellation } from '../../../src/base/cancellation.ts'
+import { type Clock, systemClock } from '../../../src/base/clock.ts'
+import { type GatewayError, invalid } from '../../../src/base/errors.ts'
 import { openMac } from '../../../src/base/mac.ts'
 import { openSeal } from '../../../src/base/seal.ts'
 import { type Config, createDefaultConfig } from '../../../src/config.ts'
-import { type Counters, type Grant, openCounters } from '../../../src/limits/counters.ts'
+import {
+  type CountedWindow,
+  type Counters,
+  type Grant,
+  openCounters,
+} from '../../../src/limits/counters.ts'
+import type { Rate } from '../../../src/limits/rates.ts'
 import { connect } from '../../../src/store/postgres/connection.ts'
 import { type NodeCounts, openSharedCounts } from '../../../src/store/postgres/counts.ts'
 import { openPostgres } from '../../../src/store/postgres.ts'
@@ -21,6 +29,34 @@ const NO_BOOKS = {
 
 const FREE = { models: ['a/b:free'] }
 const PAID = { models: ['a/b'] }
+
+/** A window as short as a test can wait for. */
+class ShortWindow implements CountedWindow {
+  readonly length: number
+  readonly #clock: Clock
+  #number = 0
+  #count = 0
+
+  constructor(length: number, clock: Clock) {
+    this.length = length
+    this.#clock = clock
+  }
+
+  get number(): number {
+    const number = Math.floor(this.#clock.now().getTime() / this.length)
+    if (number !== this.#number) this.#count = 0
+    this.#number = number
+    return number
+  }
+
+  getCount(_: string): number {
+    return this.number === this.#number ? this.#count : 0
+  }
+
+  setCount(_: string, count: number): void {
+    this.#count = this.number === this.#number ? count : 0
+  }
+}
 
 /** One of several processes over one database. */
 interface TestNode {
@@ -63,14 +99,18 @@ if (await hasPostgres()) {
   }
 
   /** Opens a node that counts for these limits. Its wall clock may be wrong. */
-  async function open(config: Config, ahead = 0, freeSoFar = 0): Promise<TestNode> {
+  async function open(
+    config: Config,
+    ahead = 0,
+    freeSoFar = 0,
+    ticks = systemClock.ticks,
+  ): Promise<TestNode> {
     const name = `node-${nodes.length}`
     await postgres.run(
       `insert into gateway.nodes (id, incarnation, name, version, claimed_at, seen_at)
         values ('${name}', '${name}', '${name}', '1', clock_timestamp(), clock_timestamp())
         on conflict (id) do update set seen_at = clock_timestamp(), left_at = null`,
     )
-    const { ticks } = systemClock
     const shared = await openSharedCounts({
       ...{ connect: () => connect(postgres.url, 1), incarnation: name, ticks },
     })
@@ -126,6 +166,24 @@ if (await hasPostgres()) {
       }
       key = `key-${++keys}`
     }
+  }
+
+  async function until(holds: () => Promise<boolean>): Promise<void> {
+    while (!(await holds())) await Bun.sleep(10)
+  }
+
+  const readTaken = async (name: string): Promise<number> => {
+    const [row] = await postgres
+      .run(`select taken::int from gateway.counts where name = '${name}'`)
+      .catch(() => [])
+    return (row as { taken: number } | undefined)?.taken ?? 0
+  }
+
+  const countWanted = async (table: string): Promise<number> => {
+    const [row] = await postgres.run(
+      `select count(*)::int as wanted from gateway.${table} where wanted_at is not null`,
+    )
+    return (row as { wanted: number }).wanted
   }
 
   describe('a limit by minutes', () => {
@@ -193,6 +251,353 @@ if (await hasPostgres()) {
         first?.counters.give(grants[0] as Grant, { isUnmade: true })
         expect(await attempt(() => second?.counters.take(claim()))).toBe(200)
         expect(await attempt(() => first?.counters.take(claim()))).toBe(429)
+      }))
+  })
+
+  test('what is left of a window of the database is never used in the next one', async () => {
+    const LENGTH = 200
+    const LIMIT = 40
+    const three = await openThree(configure({}))
+    const used = new Map<number, number>()
+    const endAt = Date.now() + 12 * LENGTH
+    const run = async ({ shared }: TestNode) => {
+      const counted = new ShortWindow(LENGTH, shared.clock)
+      const window = shared.openWindow('short', counted)
+      while (Date.now() < endAt) {
+        const before = Math.floor(Date.now() / LENGTH)
+        const pending = window.cover('a', 1, LIMIT)
+        if (pending) await pending
+        else if (counted.getCount('a') < LIMIT) {
+          counted.setCount('a', counted.getCount('a') + 1)
+          // The clock of the database is that of this machine.
+          const now = Math.floor(Date.now() / LENGTH)
+          const number = before === now ? now : counted.number
+          used.set(number, (used.get(number) ?? 0) + 1)
+          await Bun.sleep(Math.random() * 4)
+        } else await Bun.sleep(1)
+      }
+    }
+    await Promise.all(three.flatMap(node => [run(node)]))
+    expect(used.size).toBeGreaterThan(8)
+    expect(Math.max(...used.values())).toBeLessThanOrEqual(LIMIT)
+    expect([...used.values()].filter(one => one === LIMIT).length).toBeGreaterThan(5)
+  })
+
+  test('a node whose ticks jump, as after a sleep of its machine, learns the time again', () =>
+    withinMinute(async () => {
+      let jumped = 0
+      const config = configure({ requests_per_minute: 12 })
+      const ticks = () => systemClock.ticks() + jumped
+      const three = [await open(config), await open(config, 0, 0, ticks)]
+      for (const by of [60_000, 86_400_000, 0]) {
+        jumped = by
+        for (const { counters } of three)
+          for (let i = 0; i < 2; i++) expect(await attempt(() => counters.take(claim()))).toBe(200)
+      }
+      expect(await attempt(() => three[0]?.counters.take(claim()))).toBe(429)
+    }))
+
+  test('no limit is passed and all of it is usable, whoever calls what and gives it back', async () => {
+    const three = await openThree(configure({}))
+    const call = fc.record({
+      node: fc.nat(2),
+      calls: fc.integer({ min: 1, max: 30 }),
+      unmade: fc.nat(5),
+    })
+    const rounds = fc.array(call, { minLength: 1, maxLength: 12 })
+    const property = fc.asyncProperty(fc.integer({ min: 1, max: 80 }), rounds, (limit, made) =>
+      withinMinute(async () => {
+        key = `key-${++keys}`
+        for (const { counters } of three)
+          counters.reconfigure(configure({ requests_per_minute: limit }), null)
+        let used = 0
+        let most = 0
+        const make = async ({ node, calls, unmade }: (typeof made)[number]) => {
+          const counters = three[node]?.counters
+          const grants: Grant[] = []
+          await Promise.all(
+            Array.from({ length: calls }, () =>
+              attempt(async () => {
+                grants.push((await counters?.take(claim())) as Grant)
+                used += 1
+                most = Math.max(most, used)
+              }),
+            ),
+          )
+          for (const grant of grants.slice(0, unmade)) {
+            used -= 1
+            counters?.give(grant, { isUnmade: true })
+          }
+        }
+        await Promise.all(made.slice(0, 3).map(make))
+        for (const round of made.slice(3)) await make(round)
+        // What one has given back, others find within a moment.
+        await until(async () => {
+          await make({ node: 0, calls: limit, unmade: 0 })
+          return used === limit
+        })
+        await make({ node: 1, calls: 3, unmade: 0 })
+        expect(most).toBe(limit)
+      }),
+    )
+    await fc.assert(property, { numRuns: 25 })
+  }, 120_000)
+
+  describe('calls at once', () => {
+    const three = () => openThree(configure({ concurrent_requests: 3 }))
+    const enter = async (node: TestNode | undefined) =>
+      (await node?.counters.take({ ...claim(), request: false })) as Grant
+    const listHolders = async () => {
+      const [row] = await postgres.run(
+        `select coalesce(sum(value::int), 0)::int as held
+          from gateway.places, jsonb_each_text(holders) where name = '${key}'`,
+      )
+      return (row as { held: number }).held
+    }
+
+    test('are no more than the limit over three nodes, and each that ends makes room', async () => {
+      const [first, second, third] = await three()
+      const all = [first, second, third]
+      const leave: (() => void)[] = []
+      const calls = Array.from({ length: 30 }, (_, i) =>
+        attempt(async () => {
+          const grant = await enter(all[i % 3])
+          leave.push(() => all[i % 3]?.counters.give(grant))
+        }),
+      )
+      expect(await tally(calls)).toEqual({ allowed: 3, refused: 27, all: 30 })
+      expect(await listHolders()).toBe(3)
+      for (const end of leave) end()
+      for (const node of [second, third, first]) await enter(node)
+      expect(await attempt(() => enter(second))).toBe(429)
+    })
+
+    test('one after the other at changing nodes are never refused', async () => {
+      const nodes = await openThree(configure({ concurrent_requests: 1 }))
+      for (let i = 0; i < 30; i++) {
+        const node = nodes[i % 3]
+        node?.counters.give(await enter(node))
+      }
+      expect(await attempt(() => enter(nodes[0]))).toBe(200)
+    })
+
+    test('of a node that is gone make room for others, and only then', async () => {
+      const [first, second] = await three()
+      for (let i = 0; i < 3; i++) await enter(first)
+      expect(await attempt(() => enter(second))).toBe(429)
+      const silence = "update gateway.nodes set seen_at = clock_timestamp() - interval '89 seconds'"
+      await postgres.run(`${silence} where name = '${first?.name}'`)
+      const asked = second?.shared.trips ?? 0
+      while ((second?.shared.trips ?? 0) <= asked)
+        expect(await attempt(() => enter(second))).toBe(429)
+      await postgres.run(`${silence.replace('89', '91')} where name = '${first?.name}'`)
+      await until(async () => (await attempt(() => enter(second))) === 200)
+      // One that does not count as serving gets nothing, and is not refused for its limit.
+      expect(await attempt(() => enter(first))).toBe(503)
+    })
+
+    test('wait in their turn for those of other nodes', async () => {
+      const [first, second] = await openThree(configure({ concurrent_requests: 1 }))
+      const grant = await enter(first)
+      const waiting = second?.counters.takeInTurn(
+        { ...claim(), request: false },
+        new Cancellation(),
+      )
+      await until(async () => (await countWanted('places')) > 0)
+      first?.counters.give(grant)
+      expect(await waiting).toMatchObject({ hasPlace: true, isOpen: true })
+      expect(await attempt(() => enter(first))).toBe(429)
+    })
+
+    test('that are given up while they wait take nothing', async () => {
+      const [first, second] = await openThree(configure({ concurrent_requests: 1 }))
+      const grant = await enter(first)
+      const cancellation = new Cancellation()
+      const waiting = second?.counters.takeInTurn({ ...claim(), request: false }, cancellation)
+      await until(async () => (await countWanted('places')) > 0)
+      cancellation.cancel(invalid('left'))
+      await expect(waiting).rejects.toThrow('left')
+      first?.counters.give(grant)
+      await until(async () => (await listHolders()) === 0)
+    })
+
+    test('a limit of many is asked for in parts, and returned to whoever needs it', async () => {
+      const [first, second] = await openThree(configure({ concurrent_requests: 120 }))
+      for (let i = 0; i < 20; i++) first?.counters.give(await enter(first))
+      expect(first?.shared.trips).toBe(1)
+      const calls = Array.from({ length: 121 }, () => attempt(() => enter(second)))
+      expect(await tally(calls)).toEqual({ allowed: 120, refused: 1, all: 121 })
+    })
+  })
+
+  describe('rates of guardrails', () => {
+    const rate = (more: Partial<Rate>): Rate[] => [
+      {
+        ...{ scope: 'workspace', account: `workspace ${key}`, guardrail: { id: 'g', name: 'g' } },
+        ...{ requests_per_minute: null, tokens_per_minute: null, concurrent_requests: null },
+        ...more,
+      },
+    ]
+    const whole = { isInBatch: false, place: true }
+
+    test('hold over three nodes', () =>
+      withinMinute(async () => {
+        const three = await openThree(configure({}))
+        const rates = rate({ requests_per_minute: 100, concurrent_requests: 90 })
+        const calls = Array.from({ length: 300 }, (_, i) =>
+          attempt(() => three[i % 3]?.counters.rates.take(rates, whole)),
+        )
+        expect(await tally(calls)).toEqual({ allowed: 90, refused: 210, all: 300 })
+        for (const { counters } of three) {
+          const [{ requests_per_minute, concurrent_requests }] = counters.rates.describe(
+            rates,
+          ) as never as [Record<string, { remaining: number }>]
+          expect(requests_per_minute?.remaining).toBeGreaterThanOrEqual(0)
+          expect(concurrent_requests?.remaining).toBe(0)
+        }
+      }))
+
+    test('of tokens hold over three nodes, and what a turn did not take is for others', () =>
+      withinMinute(async () => {
+        const [first, second, third] = await openThree(configure({}))
+        const rates = rate({ tokens_per_minute: 10_000 })
+        const take = async (node: TestNode | undefined, tokens: number) =>
+          node?.counters.rates.takeTokens(rates, tokens, false)
+        expect(await attempt(() => take(third, 10_001))).toBe(400)
+        const hold = await take(first, 6_000)
+        expect(await attempt(() => take(second, 4_001))).toBe(429)
+        expect(await attempt(() => take(second, 4_000))).toBe(200)
+        if (hold) first?.counters.rates.settleTokens(hold, 1_000)
+        expect(await attempt(() => take(third, 5_000))).toBe(200)
+        expect(await attempt(() => take(third, 1))).toBe(429)
+      }))
+
+    test('of tokens count what a turn took beyond, at all nodes', () =>
+      withinMinute(async () => {
+        const [first, second] = await openThree(configure({}))
+        const rates = rate({ tokens_per_minute: 1_000 })
+        const hold = await first?.counters.rates.takeTokens(rates, 100, false)
+        if (hold) first?.counters.rates.settleTokens(hold, 950)
+        await until(async () => (await readTaken(`rate-tokens workspace ${key}`)) >= 950)
+        expect(await attempt(() => second?.counters.rates.takeTokens(rates, 51, false))).toBe(429)
+        expect(await attempt(() => second?.counters.rates.takeTokens(rates, 50, false))).toBe(200)
+      }))
+  })
+
+  describe('calls of free models in a day', () => {
+    const config = configure({ free_models: { requests_per_day: 1_200 } })
+    const takeFree = (node: TestNode | undefined) =>
+      attempt(() => node?.counters.take({ ...claim(FREE), place: false }))
+
+    test('are limited over all nodes, with those on record, and are told by each', async () => {
+      const three = [
+        await open(config, 0, 500),
+        await open(config, 0, 500),
+        await open(config, 0, 500),
+      ]
+      const calls = Array.from({ length: 1_000 }, (_, i) => takeFree(three[i % 3]))
+      expect(await tally(calls)).toEqual({ allowed: 700, refused: 300, all: 1_000 })
+      for (const { counters } of three)
+        expect(counters.getFreeUsage()).toEqual({ limit: 1_200, used: 1_200 })
+    })
+
+    test('that a node has in hand are returned when it ends', async () => {
+      const [first, second] = await openThree(config)
+      expect(await takeFree(first)).toBe(200)
+      expect(await readTaken('free-day ')).toBe(100)
+      await first?.shared.close()
+      expect(await readTaken('free-day ')).toBe(1)
+      const calls = Array.from({ length: 1_200 }, () => takeFree(second))
+      expect(await tally(calls)).toEqual({ allowed: 1_199, refused: 1, all: 1_200 })
+    })
+
+    test('that a node has in hand are returned when it rests', async () => {
+      const [first] = await openThree(config)
+      expect(await takeFree(first)).toBe(200)
+      await until(async () => (await readTaken('free-day ')) === 1)
+    })
+
+    test('are known after another config is applied', async () => {
+      const [first] = await openThree(config)
+      expect(await takeFree(first)).toBe(200)
+      first?.counters.reconfigure(config, 50)
+      await first?.shared.close()
+      expect(await readTaken('free-day ')).toBe(1)
+    })
+  })
+
+  describe('while the database is away', () => {
+    test('what is in hand is used, others are refused with 503, and it goes on by itself', () =>
+      withinMinute(async () => {
+        const [first, second] = await openThree(configure({ requests_per_minute: 1_200 }))
+        expect(await attempt(() => first?.counters.take(claim()))).toBe(200)
+        await postgres.stop()
+        const calls = Array.from({ length: 200 }, () =>
+          attempt(() => first?.counters.take(claim())),
+        )
+        const statuses = await Promise.all(calls)
+        expect(count(statuses, 200)).toBe(99)
+        expect(count(statuses, 503)).toBe(101)
+        await expect(Promise.resolve(first?.counters.take(claim()))).rejects.toMatchObject({
+          ...{ status: 503, retryAfter: 1 },
+        })
+        expect(await attempt(() => second?.counters.take(claim()))).toBe(503)
+        await postgres.start()
+        await until(async () => (await attempt(() => second?.counters.take(claim()))) === 200)
+        expect(await attempt(() => first?.counters.take(claim()))).toBe(200)
+      }))
+
+    test('what its crash has emptied, nodes tell again', () =>
+      withinMinute(async () => {
+        const three = await openThree(configure({ requests_per_minute: 120 }))
+        for (let i = 0; i < 60; i++)
+          expect(await attempt(() => three[i % 3]?.counters.take(claim()))).toBe(200)
+        const taken = await readTaken(`requests ${key}`)
+        await postgres.stop()
+        await postgres.start()
+        await until(async () => (await readTaken(`requests ${key}`)) === taken)
+        const calls = Array.from({ length: 300 }, (_, i) =>
+          attempt(() => three[i % 3]?.counters.take(claim())),
+        )
+        expect(await tally(calls)).toEqual({ allowed: 60, refused: 240, all: 300 })
+      }))
+
+    test('places that calls are in outlive its crash', async () => {
+      const [first, second] = await openThree(configure({ concurrent_requests: 1 }))
+      const grant = (await first?.counters.take(claim())) as Grant
+      await postgres.stop()
+      await postgres.start()
+      await until(async () => (await attempt(() => second?.counters.take(claim()))) === 429)
+      first?.counters.give(grant)
+      await until(async () => (await attempt(() => second?.counters.take(claim()))) === 200)
+    })
+
+    test('one that does not answer keeps nobody waiting', () =>
+      withinMinute(async () => {
+        const [first] = await openThree(configure({ requests_per_minute: 12 }))
+        await postgres.freeze(true)
+        try {
+          const startedAt = systemClock.ticks()
+          expect(await attempt(() => first?.counters.take(claim()))).toBe(503)
+          for (let i = 0; i < 100; i++)
+            expect(await attempt(() => first?.counters.take(claim()))).toBe(503)
+          expect(systemClock.ticks() - startedAt).toBeLessThan(2_000)
+        } finally {
+          await postgres.freeze(false)
+        }
+        await until(async () => (await attempt(() => first?.counters.take(claim()))) === 200)
+      }))
+
+    test('what protects this host alone is counted by it', () =>
+      withinMinute(async () => {
+        const config = configure({ management_per_minute: 5 })
+        const [first] = await openThree(config)
+        const manage = () => attempt(() => first?.counters.countManagement({ key_hash: key }))
+        expect(await manage()).toBe(200)
+        await postgres.stop()
+        const statuses = await Promise.all(Array.from({ length: 10 }, manage))
+        expect(count(statuses, 200)).toBe(4)
+        await postgres.start()
       }))
   })
 } else
