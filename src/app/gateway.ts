@@ -352,8 +352,11 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       },
       config.storage.postgres,
     ))
-  const claim = await claimStore(store, data, overrides.access, clock, () =>
-    events.publish('node.lost', {}),
+  const claim = await claimStore(
+    store,
+    { data, access: overrides.access, isAlone: !config.storage.s3 && !overrides.blobs },
+    clock,
+    () => events.publish('node.lost', {}),
   )
   // Absent where one node is all there is.
   const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks))
@@ -717,14 +720,21 @@ function refuseForgotten(data: string): void {
 /** Claims a store that several machines reach for this server; null for others, and other stores. */
 async function claimStore(
   { nodes, close }: Store,
-  data: string | undefined,
-  access: GatewayParts['access'] | undefined,
+  {
+    data,
+    access,
+    isAlone,
+  }: {
+    data: string | undefined
+    access: GatewayParts['access'] | undefined
+    isAlone: boolean
+  },
   { ticks }: Clock,
   onLost: () => void,
 ): Promise<Claim | null> {
   if (!nodes || data === undefined || access !== 'server') return null
   try {
-    return await nodes.claim(nameNode(data), ticks, onLost)
+    return await nodes.claim({ ...nameNode(data), isAlone }, ticks, onLost)
   } catch (error) {
     await close()
     throw error
@@ -739,7 +749,7 @@ async function lockStore(
   if (data === undefined) return async () => undefined
   const unlock = lockData(data)
   try {
-    const claim = await nodes?.claim(nameNode(data), ticks, () => undefined)
+    const claim = await nodes?.claim({ ...nameNode(data), isAlone: true }, ticks, () => undefined)
     return async () => {
       await claim?.release()
       unlock()

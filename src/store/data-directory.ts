@@ -82,7 +82,7 @@ function refuseForeignReaders(path: string, { mode, uid, gid }: Stats): void {
 }
 
 /** Names this process as a node of a store that several machines reach: its directory has the id. */
-export function nameNode(data: string): NodeName {
+export function nameNode(data: string): Omit<NodeName, 'isAlone'> {
   const path = join(data, 'node.id')
   const found = readDataFile(path)?.toString().trim()
   const id = found && /^[0-9a-f-]{36}$/.test(found) ? found : crypto.randomUUID()

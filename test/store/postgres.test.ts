@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { type LedgerRow, sealLedgerRow } from '../../src/limits/chain.ts'
 import { rollUp } from '../../src/observability/rollups.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
+import { OF_SERVERS } from '../../src/store/postgres/seals.ts'
 import { openPostgres } from '../../src/store/postgres.ts'
 import type { Store } from '../../src/store/store.ts'
 import { buildKey, CREATED, countAudit, readErrorType, WORKSPACE } from '../suites/store/rows.ts'
@@ -54,7 +55,11 @@ if (await hasPostgres()) {
       from information_schema.columns join pg_tables
         on tablename = table_name and schemaname = table_schema
       where table_schema = 'gateway' and column_name <> 'rowid'
+<<<<<<< HEAD
         and table_name not in ('gate', 'nodes', 'numbers', 'counts', 'places')
+=======
+        and table_name not in ('${OF_SERVERS.join("', '")}')
+>>>>>>> main
       order by table_name, ordinal_position`,
     )
     const db: Database = openSchema()

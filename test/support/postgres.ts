@@ -3,6 +3,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SQL } from 'bun'
+import { VERSION } from '../../src/store/postgres/schema.ts'
 
 const DEBIAN = '/usr/lib/postgresql'
 
@@ -128,7 +129,8 @@ begin
     execute format('delete from gateway.%I', one.name);
   end loop;
   if to_regclass('gateway.gate') is not null then
-    insert into gateway.gate values (0, 1);
+    insert into gateway.gate values (0, ${VERSION});
+    insert into gateway.numbers values ('generations', 0);
     insert into gateway.transcript_use values (0);
   end if;
 end $$`

@@ -238,8 +238,7 @@ const createTarget = ({ name }: PostgresPlace, connection: Runner): CopyTarget =
     await run(connection, buildInsert(table), [json])
   },
   async writeLastNumbers(numbers) {
-    for (const [table, last] of numbers)
-      await run(connection, 'insert into numbers values (?, ?)', [table, last])
+    for (const [table, last] of numbers) await run(connection, WRITE_NUMBER, [table, last])
     for (const { table } of await run<{ table: string }>(connection, LIST_IDENTITIES))
       await connection.unsafe(
         `select setval(pg_get_serial_sequence('${table}', 'rowid'), max(rowid)) from ${table}
@@ -247,6 +246,9 @@ const createTarget = ({ name }: PostgresPlace, connection: Runner): CopyTarget =
       )
   },
 })
+
+const WRITE_NUMBER = `insert into numbers values (?, ?)
+  on conflict (name) do update set last = excluded.last`
 
 const renderNumber = (_: string, value: unknown) =>
   typeof value === 'bigint' ? String(value) : value

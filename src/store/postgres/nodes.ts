@@ -11,10 +11,13 @@ export interface NodeName {
   /** What people know it by: that of its machine. */
   name: string
   version: string
+  /** Whether no other may serve beside it: what it alone keeps, as files on its disk, others need. */
+  isAlone: boolean
 }
 
 /** One of the servers of a store, as the others see it. */
-export interface StoredNode extends NodeName {
+export interface StoredNode extends Omit<NodeName, 'isAlone'> {
+  is_alone: number
   claimed_at: string
   /** When it was last heard of, by the clock of the database. */
   seen_at: string
@@ -23,7 +26,7 @@ export interface StoredNode extends NodeName {
   silent_seconds: number
 }
 
-/** That this process alone serves a store. */
+/** That a process serves a store. */
 export interface Claim {
   /** That of the process. */
   readonly incarnation: string
@@ -36,8 +39,8 @@ export interface Claim {
 /** The servers of a store. */
 export interface NodeStore {
   /**
-   * Claims the store for a server, or for a command that must be alone. Throws 409 while another one
-   * is there. `onLost` is told once when another process has claimed it all the same.
+   * Claims a place for a server, or for a command that must be alone. Throws 409 while another one is
+   * there and either of them must be alone. `onLost` is told once when another process has claimed it all the same.
    */
   claim(node: NodeName, ticks: () => number, onLost: () => void): Promise<Claim>
   list(): Promise<StoredNode[]>
@@ -49,17 +52,17 @@ export interface NodeStore {
 const BEAT = 1_000
 /** In milliseconds: how long a server goes on that the database does not hear. */
 const ALONE = 60_000
-/** In seconds: after so much silence another server may be there. More than `ALONE`. */
+/** In seconds: after so much silence it is taken for gone. More than `ALONE`. */
 const LOST = 90
 
 /**
  * Creates the store of servers. Only the clock of the database says how long one was silent, and
- * each counts for itself since it was heard: it stops before any other may begin.
+ * each counts for itself since it was heard: it stops before others take it for gone.
  */
 export const createNodeStore = (pool: SQL): NodeStore => ({
   async claim(node, ticks, onLost) {
     let heardAt = ticks()
-    await answerWithin(PATIENCE.write, () => pool.begin(connection => takeStore(connection, node)))
+    await answerWithin(PATIENCE.write, () => pool.begin(connection => takePlace(connection, node)))
     const { id, incarnation } = node
     let isAsking = false
     const beat = async () => {
@@ -101,20 +104,27 @@ export const createNodeStore = (pool: SQL): NodeStore => ({
   },
 })
 
-/** Notes a node as the one that serves. One of the same directory has ended: that is locked. */
-async function takeStore(connection: Runner, node: NodeName): Promise<void> {
-  const { id, incarnation, name, version } = node
+/** Notes a node as one that serves. One of the same directory has ended: that is locked. */
+async function takePlace(connection: Runner, node: NodeName): Promise<void> {
+  const { id, incarnation, name, version, isAlone } = node
   await run(connection, 'select changes from gate for update')
-  const [other] = await run<StoredNode>(connection, FIND_OTHER, [id, name, LOST])
+  const parameters = [id, name, LOST, Number(isAlone)]
+  const [other] = await run<StoredNode>(connection, FIND_OTHER, parameters)
   if (other)
     throw conflict(
       `Another gateway serves from this database: ${other.name} (${other.id}), heard of ` +
-        `${Math.round(other.silent_seconds)} s ago. If it has ended: gateway nodes forget ${other.id}`,
+        `${Math.round(other.silent_seconds)} s ago. ` +
+        (other.id === id ? 'Its data directory is a copy of this one. ' : EXPLAIN_ALONE) +
+        `If it has ended: gateway nodes forget ${other.id}`,
     )
-  await run(connection, CLAIM, [id, incarnation, name, version])
+  await run(connection, CLAIM, [id, incarnation, name, version, Number(isAlone)])
 }
 
-const COLUMNS = `id, incarnation, name, version, ${['claimed_at', 'seen_at', 'left_at']
+const EXPLAIN_ALONE =
+  'Several can where the files of all are in one bucket (storage.s3), and no command runs that must ' +
+  'be alone. '
+
+const COLUMNS = `id, incarnation, name, version, is_alone, ${['claimed_at', 'seen_at', 'left_at']
   .map(
     column => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`,
   )
@@ -122,14 +132,17 @@ const COLUMNS = `id, incarnation, name, version, ${['claimed_at', 'seen_at', 'le
 
 // A copy of a data directory on another machine is another node, though its id is the same.
 const FIND_OTHER = `select ${COLUMNS} from nodes
-  where left_at is null and (id <> ?1 or name <> ?2)
+  where left_at is null
+    and (id = ?1 and name <> ?2 or id <> ?1 and greatest(is_alone, ?4::bigint) = 1)
     and seen_at > clock_timestamp() - ?3::float8 * interval '1 second'
   order by seen_at desc limit 1`
 
-const CLAIM = `insert into nodes values (?, ?, ?, ?, clock_timestamp(), clock_timestamp(), null)
+const CLAIM = `insert into nodes
+    (id, incarnation, name, version, is_alone, claimed_at, seen_at, left_at, lent)
+  values (?, ?, ?, ?, ?, clock_timestamp(), clock_timestamp(), null, null)
   on conflict (id) do update set incarnation = excluded.incarnation, name = excluded.name,
-    version = excluded.version, claimed_at = excluded.claimed_at, seen_at = excluded.seen_at,
-    left_at = null`
+    version = excluded.version, is_alone = excluded.is_alone, claimed_at = excluded.claimed_at,
+    seen_at = excluded.seen_at, left_at = null, lent = null`
 
 const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null returning id`

@@ -6,12 +6,12 @@ import { type GivenSecret, requireOwnSecret } from '../own-secret.ts'
 import { renderAnchor } from '../sql/generations/rows.ts'
 import { explainFaults, type Runner, readCode, run, SCHEMA } from './connection.ts'
 import { anchorRecords } from './recording.ts'
-import { createTables } from './schema.ts'
+import { createTables, VERSION, widenTables } from './schema.ts'
 import { openSeals, readColumns, readOpening } from './seals.ts'
 import { runSteps } from './write.ts'
 
-/** Which tables `schema.sql` makes. */
-const VERSION = 1
+/** The first tables that there were. */
+const FIRST = 1
 
 /** The oldest Postgres that is taken: those before are no longer maintained. */
 const OLDEST = 14
@@ -23,6 +23,8 @@ interface Opening {
   secrets: RecordSecrets
   ownSecret?: GivenSecret | undefined
   refuseNew?: (() => void) | undefined
+  /** Whether tables of an earlier program are widened (true). */
+  migrates?: boolean | undefined
 }
 
 /** Makes the tables where there are none, and returns the columns of those that are sealed. */
@@ -43,7 +45,7 @@ export async function openSchema(pool: SQL, opening: Opening): ReturnType<typeof
 
 async function prepareSchema(
   connection: Runner,
-  { place, secrets: { mac }, ownSecret, refuseNew }: Opening,
+  { place, secrets: { mac }, ownSecret, refuseNew, migrates = true }: Opening,
 ): ReturnType<typeof readColumns> {
   // Two that open a new database at once take turns: a schema that is there has its tables.
   await run(connection, `select pg_advisory_xact_lock(hashtext('gateway:${SCHEMA}'))`)
@@ -55,8 +57,9 @@ async function prepareSchema(
     await connection.unsafe(`create schema if not exists ${SCHEMA}`)
     await createTables(connection)
   } else {
-    await refuseOtherVersion(connection, place)
+    const version = await readVersion(connection, place)
     if (ownSecret) requireOwnSecret(await readSealedData(connection, ownSecret), ownSecret)
+    if (version < VERSION && migrates) await widenTables(connection, version)
   }
   const opened = await connection.unsafe('select 1 from seal_log limit 1')
   if (opened.length === 0) await runSteps(connection, openSeals(mac, new Date()))
@@ -84,13 +87,18 @@ async function refuseForeign(on: Runner, place: string): Promise<void> {
     )
 }
 
-async function refuseOtherVersion(on: Runner, place: string): Promise<void> {
-  const [row] = await run<{ version: number }>(on, 'select * from gate').catch(() => [])
-  if (row?.version !== VERSION)
-    throw conflict(
-      `${place} has the tables of another version of gateway (${row?.version ?? 'unknown'}; ` +
-        `this one has ${VERSION}): use the program that wrote them, or a newer one`,
-    )
+/**
+ * Returns which tables there are. Throws 409 for those that this program cannot use: programs of
+ * which one is newer than the other use the same as long as the newer one says so.
+ */
+async function readVersion(on: Runner, place: string): Promise<number> {
+  const [row] = await run<{ version: number; oldest?: number }>(on, 'select * from gate')
+  const { version = 0, oldest = version } = row ?? {}
+  if (version >= FIRST && oldest <= VERSION) return version
+  throw conflict(
+    `${place} has the tables of another version of gateway (${version}; this one has ` +
+      `${VERSION}): use the program that wrote them, or a newer one`,
+  )
 }
 
 /** What is sealed there, as the owner of the given secret sees it. */

@@ -6,10 +6,12 @@
 create table gate (
   changes bigint not null,
   -- Which of these tables there are.
-  version bigint not null
+  version bigint not null,
+  -- The oldest version of a program that may use them.
+  oldest bigint not null default 2
 );
 
-insert into gate values (0, 1);
+insert into gate values (0, 2);
 
 -- The servers, each of one data directory. The incarnation is that of the process.
 create table nodes (
@@ -19,7 +21,11 @@ create table nodes (
   version text collate "C" not null,
   claimed_at timestamptz not null,
   seen_at timestamptz not null,
-  left_at timestamptz
+  left_at timestamptz,
+  -- Whether no other may serve beside it.
+  is_alone bigint not null default 1,
+  -- What it has been lent last, so that it knows when it did not hear so.
+  lent text collate "C"
 );
 
 -- What nodes have taken of limits by minutes or days, all together: what a node has in hand counts as
@@ -166,6 +172,39 @@ create table numbers (
   last bigint not null
 );
 
+-- Everything that moves money locks this row first.
+insert into numbers values ('generations', 0);
+
+-- What a window of an account has used of its limits: what was spent in it, and what nodes have on
+-- lease. A meter is an account, and which way of paying counts.
+create table accounts (
+  meter text collate "C" not null,
+  period text collate "C" not null,
+  first_day bigint not null,
+  used bigint not null,
+  primary key (meter, period)
+);
+
+-- What a node may spend of an account without asking. Less than nothing where a call has cost more
+-- than was set aside.
+create table leases (
+  meter text collate "C" not null,
+  node text collate "C" not null,
+  amount bigint not null,
+  -- Since when another node has too little.
+  wanted_at timestamptz,
+  primary key (meter, node)
+);
+
+create index leases_of_nodes on leases (node);
+
+-- Which rows of the ledger a node has written that it has not read among those of all.
+create table charged (
+  last_row bigint primary key,
+  first_row bigint not null,
+  node text collate "C" not null
+);
+
 create function give_number() returns trigger language plpgsql as $$
 begin
   if new.sequence is null then
@@ -178,6 +217,12 @@ end $$;
 create function give_seq() returns trigger language plpgsql as $$
 begin
   select coalesce(max(seq), 0) + 1 into new.seq from ledger;
+  if new.source = 'opening' then
+    update accounts set used = used + new.nanos where meter in (
+      'own key ' || new.key_hash, 'own member ' || new.user_id,
+      'own workspace ' || new.workspace_id, 'own all', 'any key ' || new.key_hash,
+      'any member ' || new.user_id, 'any workspace ' || new.workspace_id, 'any all');
+  end if;
   return new;
 end $$;
 

@@ -1,10 +1,26 @@
 import type { SQL } from 'bun'
+import severalNodes from './002-several-nodes.sql' with { type: 'text' }
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import schema from './schema.sql' with { type: 'text' }
+
+/** What leads from each version of the tables to the next, from the first on. */
+const STEPS = [severalNodes]
+
+/** Which tables `schema.sql` makes. */
+export const VERSION = 1 + STEPS.length
 
 /** Makes the tables of a store, in the schema in which a connection makes what it does not name. */
 export const createTables = (connection: Runner): Promise<unknown> =>
   connection.unsafe(schema) as Promise<unknown>
+
+/**
+ * Makes the tables of this version from those of an earlier one. A server of the version before goes
+ * on with them: a step takes nothing away.
+ */
+export async function widenTables(connection: Runner, version: number): Promise<void> {
+  for (const step of STEPS.slice(version - 1)) await connection.unsafe(step)
+  await run(connection, 'update gate set version = ?', [VERSION])
+}
 
 /**
  * Creates the function that compares what is in the schema of a store with what this program makes:

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { SQL } from 'bun'
 import { type Gateway, type GatewayParts, openGateway } from '../../../src/app/gateway.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
+import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { buildGeneration, buildStepCharge } from '../../support/generation.ts'
 import { listLogFiles } from '../../support/log.ts'
@@ -232,6 +233,47 @@ if (await hasPostgres()) {
     })
   })
 
+  describe('several servers', () => {
+    const shared = () => ({ data: mkdtempSync(join(root, 'shared-')), blobs: createMemoryBlobs() })
+
+    test('serve at once where no file is on the disk of one', async () => {
+      const gateways = [await open(shared()), await open(shared()), await open(shared())]
+      const nodes = (await gateways[0]?.store.nodes?.list()) ?? []
+      expect(nodes.map(({ left_at }) => left_at)).toEqual([null, null, null])
+      await Promise.all(gateways.map((one, i) => one.recorder.record(buildEntry(`call ${i}`))))
+      expect((await listIds()).toSorted()).toEqual(['call 0', 'call 1', 'call 2'])
+    })
+
+    test('leave no place for one with files on its disk, nor for a command that must be alone', async () => {
+      await open(shared())
+      await expect(open()).rejects.toThrow('Several can where the files of all are in one bucket')
+      const command = await open({ ...shared(), access: 'command' })
+      await expect(command.lock()).rejects.toThrow('Another gateway serves from this database')
+    })
+  })
+
+  test('tables of the version before are widened, and become those of a new store', async () => {
+    await (await open()).close()
+    await undoStep(readFileSync('src/store/postgres/002-several-nodes.sql', 'utf8'))
+    await postgres.run('update gateway.gate set version = 1')
+    const gateway = await open()
+    expect((await gateway.store.seals.inspect()).schema).toEqual([])
+    expect(await postgres.run('select version::int from gateway.gate')).toEqual([{ version: 2 }])
+  })
+
+  /** Takes away what a step makes. */
+  async function undoStep(step: string): Promise<void> {
+    for (const [, table] of step.matchAll(/create (?:unlogged )?table (\w+)/g))
+      await postgres.run(`drop table gateway.${table}`)
+    for (const [, table, column] of step.matchAll(/alter table (\w+) add column (\w+)/g))
+      await postgres.run(`alter table gateway.${table} drop column ${column}`)
+    for (const [, name] of step.matchAll(/create or replace function (\w+)\(\)/g))
+      await postgres.run(
+        `create or replace function gateway.${name}() returns trigger language plpgsql
+          as 'begin return new; end'`,
+      )
+  }
+
   describe('what cannot be a store is refused:', () => {
     const refusal = async (url = postgres.url, more: Partial<GatewayParts> = {}) =>
       open({ url, ...more }).then(
@@ -281,8 +323,10 @@ if (await hasPostgres()) {
 
     test('tables of another version', async () => {
       await (await open()).close()
-      await postgres.run('update gateway.gate set version = 99')
+      await postgres.run('update gateway.gate set version = 99, oldest = 98')
       expect(await refusal()).toContain('has the tables of another version of gateway (99;')
+      await postgres.run('update gateway.gate set oldest = 2')
+      expect(await refusal()).toBe('opened')
     })
 
     test('another secret, and one that is too short for a new store', async () => {
