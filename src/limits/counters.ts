@@ -461,11 +461,11 @@ export function openCounters(
   const countLater = (
     pending: Promise<unknown>,
     again: () => void | Promise<void>,
-    own?: Limit,
+    buildOwn?: () => Limit,
   ): Promise<void> =>
     pending.then(again, (thrown: unknown) => {
-      if (!own) throw thrown
-      for (const limit of admit([own])) limit.count()
+      if (!buildOwn) throw thrown
+      for (const limit of admit([buildOwn()])) limit.count()
     })
 
   return {
@@ -493,9 +493,13 @@ export function openCounters(
     },
     countVisit(network) {
       const { requests_per_minute } = oauth
-      const limit = visits.buildLimit('oauth-per-min', network, requests_per_minute)
+      const named = ['oauth-per-min', network, requests_per_minute] as const
+      const limit = visits.buildLimit(...named)
       const pending = cover?.([limit])
-      if (pending) return countLater(pending, () => this.countVisit(network), limit)
+      if (pending) {
+        const again = () => this.countVisit(network)
+        return countLater(pending, again, () => visits.buildLimit(...named))
+      }
       for (const one of admit([limit])) one.count()
     },
     countFileRequest(actor) {
@@ -508,10 +512,13 @@ export function openCounters(
     },
     countManagement(actor) {
       const { management_per_minute: maximum } = limits
-      const name = actor.key_hash ?? ''
-      const limit = managementMinute.buildLimit('management-per-min', name, maximum)
+      const named = ['management-per-min', actor.key_hash ?? '', maximum] as const
+      const limit = managementMinute.buildLimit(...named)
       const pending = cover?.([limit])
-      if (pending) return countLater(pending, () => this.countManagement(actor), limit)
+      if (pending) {
+        const again = () => this.countManagement(actor)
+        return countLater(pending, again, () => managementMinute.buildLimit(...named))
+      }
       for (const one of admit([limit])) one.count()
     },
     check(actor, call) {

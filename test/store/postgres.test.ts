@@ -55,11 +55,7 @@ if (await hasPostgres()) {
       from information_schema.columns join pg_tables
         on tablename = table_name and schemaname = table_schema
       where table_schema = 'gateway' and column_name <> 'rowid'
-<<<<<<< HEAD
-        and table_name not in ('gate', 'nodes', 'numbers', 'counts', 'places')
-=======
         and table_name not in ('${OF_SERVERS.join("', '")}')
->>>>>>> main
       order by table_name, ordinal_position`,
     )
     const db: Database = openSchema()

@@ -1,4 +1,54 @@
-<<<<<<< HEAD
+-- Several servers of one database. What is here stands in schema.sql too.
+alter table gate add column oldest bigint not null default 2;
+
+alter table nodes add column is_alone bigint not null default 1;
+
+alter table nodes add column lent text collate "C";
+
+insert into numbers values ('generations', 0) on conflict (name) do nothing;
+
+-- What a window of an account has used of its limits: what was spent in it, and what nodes have on
+-- lease. A meter is an account, and which way of paying counts.
+create table accounts (
+  meter text collate "C" not null,
+  period text collate "C" not null,
+  first_day bigint not null,
+  used bigint not null,
+  primary key (meter, period)
+);
+
+-- What a node may spend of an account without asking. Less than nothing where a call has cost more
+-- than was set aside.
+create table leases (
+  meter text collate "C" not null,
+  node text collate "C" not null,
+  amount bigint not null,
+  -- Since when another node has too little.
+  wanted_at timestamptz,
+  primary key (meter, node)
+);
+
+create index leases_of_nodes on leases (node);
+
+-- Which rows of the ledger a node has written that it has not read among those of all.
+create table charged (
+  last_row bigint primary key,
+  first_row bigint not null,
+  node text collate "C" not null
+);
+
+create or replace function give_seq() returns trigger language plpgsql as $$
+begin
+  select coalesce(max(seq), 0) + 1 into new.seq from ledger;
+  if new.source = 'opening' then
+    update accounts set used = used + new.nanos where meter in (
+      'own key ' || new.key_hash, 'own member ' || new.user_id,
+      'own workspace ' || new.workspace_id, 'own all', 'any key ' || new.key_hash,
+      'any member ' || new.user_id, 'any workspace ' || new.workspace_id, 'any all');
+  end if;
+  return new;
+end $$;
+
 -- What nodes have taken of limits by minutes or days, all together: what a node has in hand counts as
 -- taken. A crash of the database empties it.
 create unlogged table counts (
@@ -135,55 +185,4 @@ begin
     moment := extract(epoch from clock_timestamp())::double precision * 1000;
     return next;
   end loop;
-=======
--- Several servers of one database. What is here stands in schema.sql too.
-alter table gate add column oldest bigint not null default 2;
-
-alter table nodes add column is_alone bigint not null default 1;
-
-alter table nodes add column lent text collate "C";
-
-insert into numbers values ('generations', 0) on conflict (name) do nothing;
-
--- What a window of an account has used of its limits: what was spent in it, and what nodes have on
--- lease. A meter is an account, and which way of paying counts.
-create table accounts (
-  meter text collate "C" not null,
-  period text collate "C" not null,
-  first_day bigint not null,
-  used bigint not null,
-  primary key (meter, period)
-);
-
--- What a node may spend of an account without asking. Less than nothing where a call has cost more
--- than was set aside.
-create table leases (
-  meter text collate "C" not null,
-  node text collate "C" not null,
-  amount bigint not null,
-  -- Since when another node has too little.
-  wanted_at timestamptz,
-  primary key (meter, node)
-);
-
-create index leases_of_nodes on leases (node);
-
--- Which rows of the ledger a node has written that it has not read among those of all.
-create table charged (
-  last_row bigint primary key,
-  first_row bigint not null,
-  node text collate "C" not null
-);
-
-create or replace function give_seq() returns trigger language plpgsql as $$
-begin
-  select coalesce(max(seq), 0) + 1 into new.seq from ledger;
-  if new.source = 'opening' then
-    update accounts set used = used + new.nanos where meter in (
-      'own key ' || new.key_hash, 'own member ' || new.user_id,
-      'own workspace ' || new.workspace_id, 'own all', 'any key ' || new.key_hash,
-      'any member ' || new.user_id, 'any workspace ' || new.workspace_id, 'any all');
-  end if;
-  return new;
->>>>>>> main
 end $$;

@@ -93,14 +93,13 @@ const LIST_COLUMNS = `select c.relname as table, a.attname as name,
   order by a.attnum`
 
 /** What keeps servers going, and says nothing that counts. */
-export const OF_SERVERS = ['gate', 'numbers', 'nodes', 'accounts', 'leases', 'charged']
+export const OF_SERVERS = [
+  ...['gate', 'numbers', 'nodes', 'accounts', 'leases', 'charged'],
+  ...['counts', 'places'],
+]
 
 const LIST_TABLES = `select tablename as name from pg_tables
-<<<<<<< HEAD
-  where schemaname = current_schema() and tablename not in ('gate', 'numbers', 'nodes', 'counts', 'places')
-=======
   where schemaname = current_schema() and tablename not in ('${OF_SERVERS.join("', '")}')
->>>>>>> main
   order by name`
 
 const NEWEST = 'select * from seal_log order by n desc limit 1'
