@@ -27,8 +27,8 @@ export interface NodeCounts extends SharedCounts {
   close(): Promise<void>
 }
 
-/** In milliseconds: how long a call waits for an answer of the database. */
-const PATIENCE = 250
+/** In milliseconds: how long a call waits for an answer of the database, and a fifth more. */
+const PATIENCE = 200
 /** In milliseconds: a connection that has said nothing for so long is given up. */
 const DEAD = 10_000
 /** In milliseconds, between two looks at what other nodes lack. */
@@ -287,7 +287,10 @@ class Trips {
     for (const asker of sent) waiting.delete(asker)
     const text = JSON.stringify(sent.map((asker, place) => ({ place, ...asker.ask() })))
     const askedAt = this.clock.ticks()
-    const timer = setTimeout(() => this.#giveUp(sent), PATIENCE)
+    // What has come while this process was busy is read before it is given up.
+    let timer = setTimeout(() => {
+      timer = setTimeout(() => this.#giveUp(sent), PATIENCE / 5)
+    }, PATIENCE)
     this.made += 1
     try {
       const rows = await answerWithin(DEAD, () => ask(text))

@@ -1,8 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import fc from 'fast-check'
+import type { Gateway } from '../../../src/app/gateway.ts'
 import { Cancellation } from '../../../src/base/cancellation.ts'
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
 import { type GatewayError, invalid } from '../../../src/base/errors.ts'
+import { createRandomIds } from '../../../src/base/ids.ts'
 import { openMac } from '../../../src/base/mac.ts'
 import { openSeal } from '../../../src/base/seal.ts'
 import { type Config, createDefaultConfig } from '../../../src/config.ts'
@@ -12,10 +17,17 @@ import {
   type Grant,
   openCounters,
 } from '../../../src/limits/counters.ts'
+import { updateGuardrail } from '../../../src/limits/guardrails.ts'
 import type { Rate } from '../../../src/limits/rates.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
+import { getDefaultGuardrailId } from '../../../src/resources/default-guardrail.ts'
+import { createKey } from '../../../src/resources/keys.ts'
+import { createApp } from '../../../src/server/app.ts'
+import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
 import { connect } from '../../../src/store/postgres/connection.ts'
 import { type NodeCounts, openSharedCounts } from '../../../src/store/postgres/counts.ts'
 import { openPostgres } from '../../../src/store/postgres.ts'
+import { testGateway } from '../../support/gateway.ts'
 import { hasPostgres, startPostgres } from '../../support/postgres.ts'
 
 const NO_BOOKS = {
@@ -27,6 +39,7 @@ const NO_BOOKS = {
   release: () => undefined,
 } as never
 
+const SECRET = 'a secret of tests that is long enough'
 const FREE = { models: ['a/b:free'] }
 const PAID = { models: ['a/b'] }
 
@@ -70,7 +83,7 @@ if (await hasPostgres()) {
   afterAll(() => postgres[Symbol.asyncDispose]())
 
   beforeAll(async () => {
-    const secret = Buffer.from('a secret of tests that is long enough')
+    const secret = Buffer.from(SECRET)
     const seal = () => openSeal(secret, 'tests')
     const secrets = { seal, presetSeal: seal, contentSeal: seal, destinationSeal: seal }
     const store = await openPostgres({
@@ -608,6 +621,117 @@ if (await hasPostgres()) {
         const statuses = await Promise.all(Array.from({ length: 10 }, manage))
         expect(count(statuses, 200)).toBe(4)
         await postgres.start()
+      }))
+  })
+
+  describe('servers', () => {
+    const MODEL = { id: 'acme/tiny', endpoints: [{ provider: 'sandbox', model: 'echo' }] }
+    const opened: Gateway[] = []
+    const directories: string[] = []
+    afterEach(async () => {
+      for (const gateway of opened.splice(0)) await gateway.close()
+      for (const directory of directories.splice(0)) rmSync(directory, { recursive: true })
+    })
+
+    /** Opens a server over the database, whose wall clock is ahead. */
+    async function serve(config: object, ahead: number) {
+      const data = mkdtempSync(join(tmpdir(), 'gateway-counts-'))
+      directories.push(data)
+      const gateway = await testGateway({
+        ...{ data, access: 'server', secret: SECRET, blobs: createMemoryBlobs() },
+        ids: createRandomIds(),
+        clock: { ticks: systemClock.ticks, now: () => new Date(Date.now() + ahead) },
+        config: {
+          models: [MODEL],
+          storage: { postgres: { url: postgres.url, connections: 3 } },
+          ...config,
+        },
+      })
+      opened.push(gateway)
+      return { gateway, app: createApp(gateway) }
+    }
+
+    type Served = Awaited<ReturnType<typeof serve>>
+
+    /** Opens three servers, and makes a key that all know. */
+    async function serveThree(limits: object): Promise<[Served[], string]> {
+      const three = [
+        await serve({ limits }, 0),
+        await serve({ limits }, 18 * 3_600_000),
+        await serve({ limits }, 0),
+      ]
+      const [first] = three as [Served]
+      const made = await createKey(first.gateway, getOperator(first.gateway), { name: 'k' })
+      for (const { gateway } of three) await gateway.catchUp()
+      return [three, made.key]
+    }
+
+    const ask = ({ app }: Served, plaintext: string, path: string, body?: object) =>
+      app.handle(
+        new Request(`http://localhost/api/v1${path}`, {
+          method: body ? 'POST' : 'GET',
+          headers: { 'content-type': 'application/json', authorization: `Bearer ${plaintext}` },
+          ...(body ? { body: JSON.stringify(body) } : {}),
+        }),
+      )
+
+    /** Makes a call, and reads its answer. */
+    async function chat(served: Served, plaintext: string): Promise<Response> {
+      const messages = [{ role: 'user', content: 'Hi' }]
+      const body = { model: MODEL.id, messages }
+      const answer = await ask(served, plaintext, '/chat/completions', body)
+      await answer.text()
+      return answer
+    }
+
+    test('hold a key to its requests of a minute together', () =>
+      withinMinute(async () => {
+        const [three, plaintext] = await serveThree({ requests_per_minute: 40 })
+        const answers = await Promise.all(
+          Array.from({ length: 90 }, (_, i) => chat(three[i % 3] as Served, plaintext)),
+        )
+        const statuses = answers.map(({ status }) => status)
+        expect([count(statuses, 200), count(statuses, 429)]).toEqual([40, 50])
+        for (const { status, headers } of answers) {
+          if (status === 200) continue
+          expect(headers.get('x-ratelimit-remaining')).toBe('0')
+          expect(Number(headers.get('retry-after'))).toBeWithin(1, 61)
+          const reset = Number(headers.get('x-ratelimit-reset')) - Date.now()
+          expect(reset).toBeWithin(-1_000, 60_001)
+        }
+      }))
+
+    test('hold a workspace to the rates of its guardrail together, and say where it stands', () =>
+      withinMinute(async () => {
+        const [three, plaintext] = await serveThree({})
+        const [first, ahead] = three as [Served, Served]
+        const rates = { requests_per_minute: 10, tokens_per_minute: 1_000_000 }
+        const id = getDefaultGuardrailId(first.gateway.memory.owner.workspace_id)
+        await updateGuardrail(first.gateway, getOperator(first.gateway), id, rates)
+        for (const { gateway } of three) await gateway.catchUp()
+        const answers: Response[] = []
+        for (let i = 0; i < 12; i++) answers.push(await chat(three[i % 3] as Served, plaintext))
+        expect(answers.map(({ status }) => status)).toEqual([...Array(10).fill(200), 429, 429])
+        const reset = answers[1]?.headers.get('x-ratelimit-reset-requests') ?? ''
+        expect(Number.parseInt(reset, 10)).toBeWithin(0, 61)
+        const shown = (await (await ask(ahead, plaintext, '/key')).json()) as {
+          data: { rate_limits: { requests_per_minute: object }[] }
+        }
+        expect(shown.data.rate_limits[0]?.requests_per_minute).toMatchObject({
+          ...{ limit: 10, used: 10, remaining: 0 },
+        })
+      }))
+
+    test('refuse what they cannot count, without a trace of it', () =>
+      withinMinute(async () => {
+        const [three, plaintext] = await serveThree({ requests_per_minute: 24 })
+        const [first] = three as [Served]
+        await postgres.stop()
+        const answer = await chat(first, plaintext)
+        expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
+        await postgres.start()
+        await until(async () => (await chat(first, plaintext)).status === 200)
+        expect(first.gateway.traffic.counters.exportRunning().size).toBe(0)
       }))
   })
 } else
