@@ -42,6 +42,8 @@ const EMPTY = 250
 const RECALLS = [60, 120]
 /** In milliseconds: what was not used for so long is returned unasked, but for counts of a minute. */
 const REST = 2_000
+/** In milliseconds: how long a node that ends returns what it has, that of days first. */
+const LAST = 1_000
 /** In milliseconds, between two removals of rows that nobody needs. */
 const SWEEP = 60_000
 /** As many counters are asked for at once. */
@@ -67,6 +69,9 @@ export async function openSharedCounts(options: CountOptions): Promise<NodeCount
   const trips = new Trips(options, clock)
   const windows: Window[] = []
   const opened: Places[] = []
+  trips.onSilence = () => {
+    for (const places of opened) places.distrust()
+  }
   await trips.look()
   let sweptAt = clock.ticks()
   let isLooking = false
@@ -106,7 +111,9 @@ export async function openSharedCounts(options: CountOptions): Promise<NodeCount
     },
     async close() {
       clearInterval(timer)
-      await Promise.allSettled(windows.flatMap(window => window.returnAll()))
+      const longest = windows.toSorted((a, b) => b.length - a.length)
+      const returned = Promise.allSettled(longest.flatMap(window => window.returnAll()))
+      await Promise.race([returned, new Promise(resolve => setTimeout(resolve, LAST).unref())])
       await trips.close()
     },
   }
@@ -145,6 +152,9 @@ const SLOW = 50
 /** In milliseconds: a clock that is behind by more was set. */
 const JUMP = 1_000
 
+/** In milliseconds: how long a node trusts its places that the database does not hear. Others wait longer. */
+const ALONE = 60_000
+
 /** A counter that asks the database. */
 interface Asker {
   readonly name: string
@@ -181,8 +191,8 @@ const MOMENT = 'extract(epoch from clock_timestamp())::float8 * 1000'
 
 /** What nodes have lacked of late. They ask again as long as calls come. */
 const LOOK = `select null as name, ${MOMENT} as moment
-  union all select name, null from counts where wanted_at > clock_timestamp() - interval '2 seconds'
-  union all select name, null from places where wanted_at > clock_timestamp() - interval '2 seconds'`
+  union all select name, null from counts where wanted_at > now() - interval '2 seconds'
+  union all select name, null from places where wanted_at > now() - interval '2 seconds'`
 
 // Rows that are locked are in use. None is waited for.
 const SWEEP_COUNTS = `delete from counts where name in (select name from counts
@@ -203,6 +213,12 @@ class Trips {
   #pool: SQL
   readonly #counts = new Set<Asker>()
   readonly #places = new Set<Asker>()
+  /** Those of windows that only tell something: they wait for all others. */
+  readonly #telling = new Set<Asker>()
+  /** When the database was heard of last. */
+  #heardAt = 0
+  /** Is told when it was not for so long that others may have what this node had. */
+  onSilence: () => void = () => undefined
   #isRunning = false
   /** Since when an answer is overdue. */
   #isLate = false
@@ -216,12 +232,17 @@ class Trips {
     this.clock = clock
   }
 
-  sendCount(asker: Asker): void {
-    this.#send(this.#counts, asker)
+  sendCount(asker: Asker, isUrgent: boolean): void {
+    this.#send(isUrgent ? this.#counts : this.#telling, asker)
   }
 
   sendPlaces(asker: Asker): void {
     this.#send(this.#places, asker)
+  }
+
+  /** Whether others may have taken this node for gone. */
+  get isSilent(): boolean {
+    return this.clock.ticks() - this.#heardAt > ALONE
   }
 
   /** Returns the names of what other nodes lack. */
@@ -231,7 +252,7 @@ class Trips {
       const rows = await answerWithin(DEAD, () =>
         run<{ name: string | null; moment: number | null }>(this.#pool, LOOK),
       )
-      for (const { moment } of rows) if (moment !== null) this.clock.learn(askedAt, moment)
+      for (const { moment } of rows) if (moment !== null) this.#hear(askedAt, moment)
       return new Set(rows.flatMap(({ name }) => name ?? []))
     } catch (error) {
       this.#isDoubtful = true
@@ -255,6 +276,12 @@ class Trips {
     await this.#pool.close({ timeout: 0 })
   }
 
+  #hear(askedAt: number, moment: number): void {
+    if (this.isSilent) this.onSilence()
+    this.#heardAt = askedAt
+    this.clock.learn(askedAt, moment)
+  }
+
   #send(waiting: Set<Asker>, asker: Asker): void {
     if (this.#isLate) {
       asker.fail(away(), true)
@@ -268,12 +295,14 @@ class Trips {
     this.#isRunning = true
     // Those that ask in the same turn go along.
     await Promise.resolve()
-    while (this.#counts.size + this.#places.size > 0) {
-      await this.#travel(this.#counts, text => run<CountRow>(this.#pool, TAKE_COUNTS, [text]))
-      const { incarnation } = this.#options
-      await this.#travel(this.#places, text =>
-        run<PlacesRow>(this.#pool, TAKE_PLACES, [text, incarnation]),
-      )
+    const { incarnation } = this.#options
+    const takeCounts = (text: string) => run<CountRow>(this.#pool, TAKE_COUNTS, [text])
+    const takePlaces = (text: string) =>
+      run<PlacesRow>(this.#pool, TAKE_PLACES, [text, incarnation])
+    while (this.#counts.size + this.#places.size + this.#telling.size > 0) {
+      await this.#travel(this.#counts, takeCounts)
+      await this.#travel(this.#places, takePlaces)
+      if (this.#counts.size === 0) await this.#travel(this.#telling, takeCounts)
     }
     this.#isRunning = false
   }
@@ -284,7 +313,7 @@ class Trips {
   ): Promise<void> {
     if (waiting.size === 0) return
     const sent = [...waiting].slice(0, AT_ONCE)
-    for (const asker of sent) waiting.delete(asker)
+    for (const asker of sent) for (const set of this.#listWaiting()) set.delete(asker)
     const text = JSON.stringify(sent.map((asker, place) => ({ place, ...asker.ask() })))
     const askedAt = this.clock.ticks()
     // What has come while this process was busy is read before it is given up.
@@ -296,7 +325,7 @@ class Trips {
       const rows = await answerWithin(DEAD, () => ask(text))
       this.#isLate = false
       const [first] = rows
-      if (first) this.clock.learn(askedAt, first.moment)
+      if (first) this.#hear(askedAt, first.moment)
       for (const row of rows) sent[row.place]?.take(row as never)
     } catch (error) {
       this.#isDoubtful = true
@@ -311,10 +340,14 @@ class Trips {
   #giveUp(sent: Asker[]): void {
     this.#isLate = true
     for (const asker of sent) asker.fail(away(), false)
-    for (const waiting of [this.#counts, this.#places]) {
+    for (const waiting of this.#listWaiting()) {
       for (const asker of waiting) asker.fail(away(), true)
       waiting.clear()
     }
+  }
+
+  #listWaiting(): Set<Asker>[] {
+    return [this.#counts, this.#places, this.#telling]
   }
 
   async #reconnect(): Promise<void> {
@@ -345,9 +378,9 @@ class Asking {
   #recalls = 0
   #emptyAt = Number.NEGATIVE_INFINITY
   readonly #clock: Clock
-  readonly #send: () => void
+  readonly #send: (isUrgent: boolean) => void
 
-  constructor(clock: Clock, send: () => void) {
+  constructor(clock: Clock, send: (isUrgent: boolean) => void) {
     this.#clock = clock
     this.#send = send
   }
@@ -371,6 +404,7 @@ class Asking {
         demand: demand + count,
         maximum: Math.max(most, maximum),
       }
+      if (this.#settled) this.#send(true)
     }
     return this.tell()
   }
@@ -382,7 +416,7 @@ class Asking {
     this.#settled = settled
     // Those that want nothing do not wait.
     settled.promise.catch(() => undefined)
-    this.#send()
+    this.#send(this.#need !== null)
     return settled.promise
   }
 
@@ -397,7 +431,7 @@ class Asking {
     const pause = isShort && nodes > 1 ? RECALLS[this.#recalls] : undefined
     if (pause !== undefined) {
       this.#recalls += 1
-      setTimeout(this.#send, pause)
+      setTimeout(() => this.#send(true), pause)
       return
     }
     if (isShort) this.#emptyAt = this.#clock.ticks()
@@ -441,6 +475,10 @@ class Window implements SharedWindow {
 
   get isInUse(): boolean {
     return this.#shares.size > 0
+  }
+
+  get length(): number {
+    return this.#counted.length
   }
 
   cover(name: string, count: number, maximum: number): Promise<void> | null {
@@ -526,7 +564,7 @@ class Share implements Asker {
     // What is known of before: from records, from a process before this one.
     this.taken = counted.getCount(counter)
     this.usedAt = trips.clock.ticks()
-    this.asking = new Asking(trips.clock, () => trips.sendCount(this))
+    this.asking = new Asking(trips.clock, isUrgent => trips.sendCount(this, isUrgent))
   }
 
   /** What may be used without asking; below 0 what was used beyond. */
@@ -611,7 +649,7 @@ class Places implements SharedPlaces {
 
   isFree(name: string): boolean {
     const share = this.#shares.get(name)
-    return share !== undefined && share.held > this.#counted.count(name)
+    return share !== undefined && share.held > this.#counted.count(name) && !this.#trips.isSilent
   }
 
   cover(name: string, maximum: number): Promise<void> | null {
@@ -631,6 +669,11 @@ class Places implements SharedPlaces {
     if (!share) return
     share.usedAt = this.#trips.clock.ticks()
     if (share.isTight) share.giveBack()
+  }
+
+  /** Trusts in no place that no call is in. */
+  distrust(): void {
+    for (const share of this.#shares.values()) share.distrust()
   }
 
   awaitChange(): Promise<void> {
@@ -662,12 +705,14 @@ class PlacesShare implements Asker {
   maximum = 0
   usedAt: number
   readonly #counted: CountedPlaces
+  readonly #trips: Trips
   #nodes = 1
   #gives = false
 
   constructor(name: string, counted: CountedPlaces, trips: Trips) {
     this.name = name
     this.#counted = counted
+    this.#trips = trips
     this.usedAt = trips.clock.ticks()
     this.asking = new Asking(trips.clock, () => trips.sendPlaces(this))
   }
@@ -675,6 +720,10 @@ class PlacesShare implements Asker {
   /** Whether there are so few that none may lie unused. */
   get isTight(): boolean {
     return this.#nodes > 1 && this.maximum < 2 * this.#nodes
+  }
+
+  distrust(): void {
+    this.held = Math.min(this.held, this.#counted.count(this.name))
   }
 
   giveBack(): void {
@@ -685,6 +734,7 @@ class PlacesShare implements Asker {
 
   ask(): object {
     const need = this.asking.open()
+    if (this.#trips.isSilent) this.distrust()
     const running = this.#counted.count(this.name)
     // More may run than it knows of where it was taken for gone.
     this.held = this.#gives && need.want === 0 ? running : Math.max(this.held, running)

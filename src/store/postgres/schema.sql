@@ -148,7 +148,9 @@ begin
     if one.want > 0 and free < one.want then
       kept.wanted_at := clock_timestamp();
     elsif one.want > 0 then
-      held := held + greatest(one.want, least(one.demand, free / nodes), free / (4 * nodes));
+      held := held + greatest(one.want, least(one.demand, free / nodes),
+        case when kept.wanted_at > clock_timestamp() - interval '2 seconds' then 0
+          else free / (4 * nodes) end);
     end if;
     if held > 0 then
       kept.holders := kept.holders || jsonb_build_object(node, held);

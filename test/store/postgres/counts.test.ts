@@ -316,6 +316,27 @@ if (await hasPostgres()) {
       expect(await attempt(() => three[0]?.counters.take(claim()))).toBe(429)
     }))
 
+  test('rows that nobody needs are removed', async () => {
+    let passed = 0
+    const ticks = () => systemClock.ticks() + passed
+    const node = await open(configure({ concurrent_requests: 1 }), 0, 0, ticks)
+    await node.counters.take(claim())
+    await postgres.run(
+      `insert into gateway.counts values
+        ('old', 1, clock_timestamp() - interval '61 seconds', 1, 1, null),
+        ('new', 1, clock_timestamp() - interval '30 seconds', 1, 1, null)`,
+    )
+    await postgres.run(`insert into gateway.places values ('dead', '{"gone":1}', null)`)
+    passed = 60_001
+    const list = async (table: string) =>
+      (await postgres.run(`select name from gateway.${table} order by name`)).map(
+        row => (row as { name: string }).name,
+      )
+    await until(async () => (await list('places')).length === 1)
+    expect(await list('places')).toEqual([key])
+    expect(await list('counts')).toEqual(['new'])
+  })
+
   test('no limit is passed and all of it is usable, whoever calls what and gives it back', async () => {
     const three = await openThree(configure({}))
     const call = fc.record({
@@ -415,6 +436,25 @@ if (await hasPostgres()) {
       await until(async () => (await attempt(() => enter(second))) === 200)
       // One that does not count as serving gets nothing, and is not refused for its limit.
       expect(await attempt(() => enter(first))).toBe(503)
+    })
+
+    test('that a node has in hand are no more its own once it was silent for long', async () => {
+      const config = configure({ concurrent_requests: 120 })
+      let slept = 0
+      const first = await open(config, 0, 0, () => systemClock.ticks() + slept)
+      await enter(first)
+      const second = await open(config)
+      const setSeen = (seconds: number) =>
+        postgres.run(
+          `update gateway.nodes set seen_at = clock_timestamp() - ${seconds} * interval '1 second'
+            where name = '${first.name}'`,
+        )
+      await setSeen(91)
+      slept = 91_000
+      const calls = Array.from({ length: 121 }, () => attempt(() => enter(second)))
+      expect(await tally(calls)).toEqual({ allowed: 120, refused: 1, all: 121 })
+      await setSeen(0)
+      expect(await attempt(() => enter(first))).toBe(429)
     })
 
     test('wait in their turn for those of other nodes', async () => {
