@@ -220,10 +220,9 @@ export class Tree {
     takeRequest: () => Grant | Promise<Grant>,
   ): boolean | Promise<boolean> {
     this.spare = null
-    this.isLast = true
-    if (isLast) return true
-    if (!this.hasCalls(1)) {
-      this.end('limits.tree.calls')
+    if (isLast || !this.hasCalls(1)) {
+      this.isLast = true
+      if (!isLast) this.end('limits.tree.calls')
       return true
     }
     try {
@@ -246,6 +245,7 @@ export class Tree {
   }
 
   #endTurns(thrown: unknown): boolean {
+    this.isLast = true
     this.end(nameBound(GatewayError.from(thrown)) ?? throwAgain(thrown))
     return true
   }

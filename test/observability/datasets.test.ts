@@ -370,7 +370,7 @@ test('what nobody has measured here is empty, and says of which days', async () 
     macro_categories: [],
   })
   const query = { source: 'openrouter', task_type: 'search' } as const
-  expect(getBenchmarks(gateway, getOperator(gateway), query)).toMatchObject({
+  expect(await getBenchmarks(gateway, getOperator(gateway), query)).toMatchObject({
     data: [],
     meta: { source: 'openrouter', task_type: 'search', model_count: 0 },
   })

