@@ -15,7 +15,7 @@ import type { PostgresConfig } from '../config/storage.ts'
 import { type Config, createDefaultConfig, getSiteUrl } from '../config.ts'
 import { endLoopsOfGoneKeys } from '../engine/admit.ts'
 import { Health } from '../engine/health.ts'
-import { markEnds, markOpening } from '../engine/recover.ts'
+import { markEnds, markOpening, rewriteEnds } from '../engine/recover.ts'
 import type { Extension } from '../engine/run.ts'
 import { STAGES, type Stages } from '../engine/stages.ts'
 import { Admission } from '../engine/traffic/admission.ts'
@@ -91,7 +91,12 @@ import { openDiskBlobs } from '../store/blobs/disk.ts'
 import { createMemoryBlobs } from '../store/blobs/memory.ts'
 import { openS3Blobs } from '../store/blobs/s3.ts'
 import { openDamagedLogs } from '../store/checked-lines.ts'
-import { makeDataDirectory, nameNode, openDataDirectory } from '../store/data-directory.ts'
+import {
+  makeDataDirectory,
+  nameNode,
+  openDataDirectory,
+  readNodeId,
+} from '../store/data-directory.ts'
 import { openFreeCalls } from '../store/free-calls.ts'
 import { openHoldJournal } from '../store/hold-journal.ts'
 import { openHeadFile } from '../store/ledger-head.ts'
@@ -352,6 +357,11 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       },
       config.storage.postgres,
     ))
+  const isNewNode = store.nodes !== undefined && data !== undefined && readNodeId(data) === null
+  const journal = openJournal(data, log, secrets.mac, garbledRecords)
+  if (isNewNode && overrides.access !== 'server') journal.head = NO_HEAD
+  // What others have written before it came, it cannot vouch for.
+  await (isNewNode ? rewriteEnds : markOpening)({ store, journal })
   const claim = await claimStore(
     store,
     { data, access: overrides.access, isAlone: !config.storage.s3 && !overrides.blobs },
@@ -360,8 +370,6 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   )
   // Absent where one node is all there is.
   const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks))
-  const journal = openJournal(data, log, secrets.mac, garbledRecords)
-  await markOpening({ store, journal })
   const keepsUp = () => journal.holds.keepsUp && !claim?.isCutOff
   const recorder = openRecorder(store.generations, events, clock.ticks, keepsUp)
   const owner = await ensureOwner(store, ids, clock)
@@ -391,7 +399,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     })
   const memory = await openMemory({ store, blobs }, owner, mirrors, () => endLoops())
   let activity: Activity | undefined
-  const ledger = await openLedger(store.ledger, clock)
+  const ledger = await openLedger(store.ledger, clock, claim?.openLeases)
   const gateway: Gateway = {
     get deliveries() {
       return deliveries()
@@ -489,6 +497,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       // Calls that waited for a token count settle now, and are recorded with the others.
       await yieldToEventLoop()
       await recorder.end()
+      await ledger.leases?.end()
       await gateway.refusals.flush()
       await gateway.rollups.close()
       // Who only looks moves no end: what was added behind our back would count as ours.
@@ -701,6 +710,7 @@ async function openShared(
     return await openPostgres({
       ...{ ...postgres, ...options },
       recordLog: recordLog.log,
+      node: readNodeId(data) ?? undefined,
       refuseNew: () => refuseForgotten(data),
     })
   } finally {

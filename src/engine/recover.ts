@@ -110,6 +110,7 @@ async function settleDeadCall(world: InferenceWorld, steps: DeadCall): Promise<v
   const previous = await world.store.ledger.listCharges(heldCall.id)
   const uncharged = steps.filter(({ step }) => !previous.some(charged => charged.step === step))
   const charges = uncharged.map(one => toDeadCharge(one, settledAt))
+  for (const charge of charges) world.ledger.leases?.noteEarlier(charge)
   const subaccounts = charges.flatMap(charge => charge.subaccounts ?? [])
   const close = await world.ledger.openSubaccounts(subaccounts)
   const last = uncharged.at(-1) === heldCall ? (charges.at(-1) ?? null) : null

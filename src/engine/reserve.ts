@@ -56,7 +56,7 @@ export function reserveStep<K extends Kind>(
     else {
       const money = { payer: getPayer(run), estimate, bounds }
       const taken = world.traffic.counters.take({ actor, call, money, to: step.grant })
-      if (taken instanceof Promise) return awaitMoney(world, step, taken)
+      if (taken instanceof Promise) return awaitAsked(world, step, estimate, taken)
       keepGrant(step, taken)
     }
   } catch (thrown) {
@@ -65,6 +65,21 @@ export function reserveStep<K extends Kind>(
       ? takeLeast(world, step, estimate)
       : awaitMoney(world, step, waitForMoney(world, step, estimate))
   }
+}
+
+/** Awaits what has to be asked for, and where that is too little, what other calls give back. */
+async function awaitAsked<K extends Kind>(
+  world: InferenceWorld,
+  step: Step<K>,
+  estimate: CostEstimate,
+  taking: Promise<Grant>,
+): Promise<void> {
+  const taken = await taking.catch(thrown => {
+    if (isShortage(thrown)) return null
+    throw thrown
+  })
+  if (taken) keepGrant(step, taken)
+  else await awaitMoney(world, step, waitForMoney(world, step, estimate))
 }
 
 async function reserveBudgeted<K extends Kind>(

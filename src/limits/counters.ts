@@ -402,17 +402,25 @@ export function openCounters(
       hasPlace: place === true && limits.concurrent_requests !== undefined,
       ...{ hold, isOpen: true },
     }
-    return money && isElsewhere ? holdElsewhere(grant, money) : grant
+    return money && isElsewhere ? completeElsewhere(grant, money) : grant
   }
 
   const reserveMoney = ({ payer, estimate, bounds }: MoneyClaim): Hold =>
     ledger.reserve(payer, estimate, bounds)
 
   async function holdElsewhere(grant: Grant, money: MoneyClaim): Promise<Grant> {
+    const { payer, estimate, bounds } = money
+    const hold = (await ledger.reserveElsewhere?.(payer, estimate, bounds)) ?? reserveMoney(money)
+    // Nobody would give it back.
+    if (!grant.isOpen) ledger.release(hold)
+    else grant.hold = hold
+    return grant
+  }
+
+  /** Takes the money of a grant that has the rest already, which goes back where there is too little. */
+  async function completeElsewhere(grant: Grant, money: MoneyClaim): Promise<Grant> {
     try {
-      const { payer, estimate, bounds } = money
-      grant.hold = (await ledger.reserveElsewhere?.(payer, estimate, bounds)) ?? reserveMoney(money)
-      return grant
+      return await holdElsewhere(grant, money)
     } catch (thrown) {
       give(grant, { isUnmade: true })
       throw thrown

@@ -6,6 +6,7 @@ import type { Mac } from '../base/mac.ts'
 import { pickLarger } from '../base/money.ts'
 import type { Region } from '../language/region.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
+import type { HeldBooks, Leases, Meter } from './leases.ts'
 
 /**
  * The spending that is counted together: one key, all keys made by a member, all keys of a
@@ -84,6 +85,8 @@ export interface Charge extends Payer {
   day: number
   byok: boolean
   nanos: bigint
+  /** The meters of which this node had it on lease; absent for a node that is alone. */
+  leased?: Meter[]
 }
 
 /** The cost of one step (one model turn) of a call. Most calls have one step. */
@@ -100,7 +103,7 @@ export interface StepCharge extends Charge {
 export type Opening = Omit<StepCharge, 'source'>
 
 /** The spending of a key on one day. */
-export type DaySpend = Omit<Charge, 'subaccounts'>
+export type DaySpend = Omit<Charge, 'subaccounts' | 'leased'>
 
 /** The spending of a subaccount on one day. */
 export interface SubaccountSpend extends Pick<Charge, 'day' | 'byok' | 'nanos'> {
@@ -266,9 +269,11 @@ export interface LedgerStore {
  * ever reset.
  */
 export interface Ledger {
+  /** What this node may spend of what several do; null for one that is alone. */
+  readonly leases: Leases | null
   /**
-   * Sets money aside in the process that has taken the books over. Promises what `reserve` does.
-   * Null while they are kept here.
+   * Sets money aside that may have to be asked for: in the process that has taken the books over, or
+   * of what several nodes spend. Promises what `reserve` does. Null while they are kept here.
    */
   reserveElsewhere: ((...of: Parameters<Ledger['reserve']>) => Promise<Hold>) | null
   /** Lists what is set aside. */
@@ -325,27 +330,45 @@ export interface MoneyPlace {
 /** How many days are kept: the longest window is a month, and older days are only in the total. */
 export const DAYS_KEPT = 31
 
-/** Creates the ledger from everything that the store has. */
-export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledger> {
+/** Creates the ledger from everything that the store has. Several nodes spend what they lease. */
+export async function openLedger(
+  store: LedgerStore,
+  clock: Clock,
+  openLeases?: (books: HeldBooks) => Leases,
+): Promise<Ledger> {
   const books = new Books()
   const openHolds = new LiveSet<Hold>()
   const waiting = new Map<Account, Waiter[]>()
   // Read first: one that is written meanwhile is counted twice rather than never.
   let lastOpening = (await store.listOpenings(0)).at(-1)?.seq ?? 0
 
-  for (const total of await store.listTotals())
+  const getHeld: Ledger['getHeld'] = (account, byok) => {
+    const book = books.find(account)
+    return book ? getHeldAmount(book, byok) : 0n
+  }
+  const leases =
+    openLeases?.({ getHeld, listAccounts, charge: spending => charge(spending) }) ?? null
+  const since = toDayNumber(clock.now()) - DAYS_KEPT
+  const { totals, days } = leases
+    ? await leases.readSpending(since)
+    : { totals: await store.listTotals(), days: await store.listDays(since) }
+  for (const total of totals)
     for (const book of books.findForPayer(total))
       book[toSpendingKey(total.byok)].total += total.nanos
-  for (const spending of await store.listDays(toDayNumber(clock.now()) - DAYS_KEPT))
+  for (const spending of days)
     for (const book of books.findForPayer(spending))
       addDay(book[toSpendingKey(spending.byok)], spending.day, spending.nanos)
 
   const getRemaining = ({ account, period, limit, byok }: Limit): bigint => {
+    const left = leases?.findLeft({ account, byok })
+    if (left != null) return left
     const book = books.find(account)
     return book
       ? limit - sumBookSpending(book, period, byok, clock) - getHeldAmount(book, byok)
       : limit
   }
+
+  const getAvailable = leases ? (bound: Bound) => leases.getAvailable(bound) : getRemaining
 
   const computeGrant = (estimate: CostEstimate, bounds: Bound[]): Amounts =>
     bounds.length === 0 ? estimate.maximum : limitAmounts(estimate, bounds, getRemaining)
@@ -405,23 +428,33 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
     }
   }
 
+  function reserve(payer: Payer, estimate: CostEstimate, bounds: Bound[]): Hold {
+    requireNonNegative(estimate)
+    const amounts =
+      bounds.length === 0 ? estimate.maximum : limitAmounts(estimate, bounds, getAvailable)
+    const hold: Hold = { payer, amounts, isOpen: true }
+    hold.leave = openHolds.add(hold)
+    addHold(books.findForPayer(payer), hold.amounts)
+    return hold
+  }
+
   return {
-    reserveElsewhere: null,
+    leases,
+    reserveElsewhere:
+      leases &&
+      ((payer, estimate, bounds) =>
+        leases.cover(estimate, bounds, () => reserve(payer, estimate, bounds))),
     listHolds: () => [...openHolds],
-    reserve(payer, estimate, bounds) {
-      requireNonNegative(estimate)
-      const hold: Hold = { payer, amounts: computeGrant(estimate, bounds), isOpen: true }
-      hold.leave = openHolds.add(hold)
-      addHold(books.findForPayer(payer), hold.amounts)
-      return hold
-    },
+    reserve,
     computeGrant,
     getRemaining,
     openSubaccounts,
     listSubaccounts: () => books.listSubaccounts(),
     queue,
     settle(hold, charged) {
-      if (release(hold)) charge(charged)
+      if (!release(hold)) return
+      if (leases) charged.leased = leases.spend(charged)
+      charge(charged)
     },
     release: hold => void release(hold),
     charge,
@@ -436,10 +469,7 @@ export async function openLedger(store: LedgerStore, clock: Clock): Promise<Ledg
       const book = books.find(account)
       return book ? sumSpending(book[toSpendingKey(byok)], period, clock) : 0n
     },
-    getHeld(account, byok) {
-      const book = books.find(account)
-      return book ? getHeldAmount(book, byok) : 0n
-    },
+    getHeld,
   }
 }
 

@@ -83,9 +83,16 @@ function refuseForeignReaders(path: string, { mode, uid, gid }: Stats): void {
 
 /** Names this process as a node of a store that several machines reach: its directory has the id. */
 export function nameNode(data: string): Omit<NodeName, 'isAlone'> {
-  const path = join(data, 'node.id')
-  const found = readDataFile(path)?.toString().trim()
-  const id = found && /^[0-9a-f-]{36}$/.test(found) ? found : crypto.randomUUID()
-  if (id !== found) writeDataFile(path, `${id}\n`)
+  const found = readNodeId(data)
+  const id = found ?? crypto.randomUUID()
+  if (!found) writeDataFile(join(data, NODE), `${id}\n`)
   return { id, incarnation: crypto.randomUUID(), name: hostname(), version: VERSION }
 }
+
+/** Returns the id of the node whose directory this is; null for one that never was one. */
+export function readNodeId(data: string): string | null {
+  const found = readDataFile(join(data, NODE))?.toString().trim()
+  return found && /^[0-9a-f-]{36}$/.test(found) ? found : null
+}
+
+const NODE = 'node.id'

@@ -2,8 +2,16 @@ import { describeDatabase } from '../config/storage.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/slice.ts'
 import type { GivenSecret } from './own-secret.ts'
-import { answerWithin, connect, openKysely, PATIENCE, run } from './postgres/connection.ts'
+import {
+  answerWithin,
+  connect,
+  explainFaults,
+  openKysely,
+  PATIENCE,
+  run,
+} from './postgres/connection.ts'
 import { openSharedCounts } from './postgres/counts.ts'
+import { inspectLeases, LOCK_LEDGER } from './postgres/leases.ts'
 import { createNodeStore } from './postgres/nodes.ts'
 import { openSchema } from './postgres/opening.ts'
 import { createReader, createStepper } from './postgres/reader.ts'
@@ -27,6 +35,8 @@ export interface PostgresOptions {
   ownSecret?: GivenSecret | undefined
   /** Where records are kept while the database is away. Without it, they are not. */
   recordLog?: RecordLog | undefined
+  /** The id of this node, where it has served before: what it has kept was paid from its leases. */
+  node?: string | undefined
   /** Is told how many lines of what a dead process has left are not as they were written. */
   onGarbled?: (lines: number) => void
   /** Throws where the store may not be made, as there is none yet. */
@@ -48,14 +58,16 @@ export async function openPostgres({
   connections = 4,
   secrets,
   recordLog,
+  node = '',
   onUntold,
   onGarbled,
   ...given
 }: PostgresOptions): Promise<Store> {
   const pool = connect(url, connections)
   const seal = secrets.destinationSeal
+  const self = { node }
   const recording = new PostgresRecording({
-    ...{ pool, mac: secrets.mac, seal, onUntold },
+    ...{ pool, mac: secrets.mac, seal, onUntold, node: () => self.node },
     log: recordLog,
   })
   let columns: Awaited<ReturnType<typeof readColumns>>
@@ -74,7 +86,7 @@ export async function openPostgres({
     {
       ...{ kysely, write, writeDurably: write, writeFreeing: write, keepReserve: () => undefined },
       openReader: createReader(kysely),
-      recording,
+      ...{ recording, lockLedger: [LOCK_LEDGER] },
       messages: {
         openReader: () => new BlockReader(null, seal),
         renderPayload: row => row.payload,
@@ -87,7 +99,10 @@ export async function openPostgres({
   const stepper = createStepper(pool)
   const inspected = {
     ...{ ...stepper, name: describeDatabase(url) },
-    ...{ checkStructure: async () => [], prepare: async () => undefined },
+    ...{
+      checkStructure: () => explainFaults(() => inspectLeases(pool)),
+      prepare: async () => undefined,
+    },
   }
   return {
     ...nouns,
@@ -109,7 +124,7 @@ export async function openPostgres({
       )
       return Number(row.changes) - writer.changes
     },
-    nodes: createNodeStore(pool),
+    nodes: createNodeStore(pool, self),
     openCounts: (incarnation, ticks) =>
       openSharedCounts({ connect: () => connect(url, 1), incarnation, ticks }),
     async close() {

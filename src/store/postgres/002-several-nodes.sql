@@ -8,12 +8,12 @@ alter table nodes add column lent text collate "C";
 insert into numbers values ('generations', 0) on conflict (name) do nothing;
 
 -- What a window of an account has used of its limits: what was spent in it, and what nodes have on
--- lease. A meter is an account, and which way of paying counts.
+-- lease. A meter is an account, and which way of paying counts. A sum may be larger than any amount.
 create table accounts (
   meter text collate "C" not null,
   period text collate "C" not null,
   first_day bigint not null,
-  used bigint not null,
+  used numeric not null,
   primary key (meter, period)
 );
 
@@ -22,9 +22,10 @@ create table accounts (
 create table leases (
   meter text collate "C" not null,
   node text collate "C" not null,
-  amount bigint not null,
-  -- Since when another node has too little.
+  amount numeric not null,
+  -- Since when another node has too little, and when this one has last given back what it could.
   wanted_at timestamptz,
+  answered_at timestamptz,
   primary key (meter, node)
 );
 
@@ -39,13 +40,14 @@ create table charged (
 
 create or replace function give_seq() returns trigger language plpgsql as $$
 begin
-  select coalesce(max(seq), 0) + 1 into new.seq from ledger;
   if new.source = 'opening' then
+    perform last from numbers where name = 'generations' for update;
     update accounts set used = used + new.nanos where meter in (
       'own key ' || new.key_hash, 'own member ' || new.user_id,
       'own workspace ' || new.workspace_id, 'own all', 'any key ' || new.key_hash,
       'any member ' || new.user_id, 'any workspace ' || new.workspace_id, 'any all');
   end if;
+  select coalesce(max(seq), 0) + 1 into new.seq from ledger;
   return new;
 end $$;
 

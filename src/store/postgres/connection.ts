@@ -128,7 +128,7 @@ export async function explainFaults<Result>(use: () => Promise<Result>): Promise
 }
 
 /** In milliseconds: how long a database that has stopped is waited for. */
-export const PATIENCE = { version: 2_000, write: 10_000, read: 30_000 }
+export const PATIENCE = { version: 2_000, lease: 2_000, write: 10_000, read: 30_000 }
 
 /**
  * Runs what needs the database, as `explainFaults` does, and throws 503 where it does not answer in

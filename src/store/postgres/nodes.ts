@@ -1,6 +1,8 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
+import { type HeldBooks, Leases } from '../../limits/leases.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
+import { createLeaseStore, takeBack } from './leases.ts'
 
 /** A process that may write to a store as its server does. */
 export interface NodeName {
@@ -32,6 +34,8 @@ export interface Claim {
   readonly incarnation: string
   /** Whether it was heard for too long: another one may serve by now. */
   readonly isCutOff: boolean
+  /** Opens what this process may spend of what several do. */
+  openLeases(books: HeldBooks): Leases
   /** Gives the store to whoever claims it next. */
   release(): Promise<void>
 }
@@ -57,12 +61,14 @@ const LOST = 90
 
 /**
  * Creates the store of servers. Only the clock of the database says how long one was silent, and
- * each counts for itself since it was heard: it stops before others take it for gone.
+ * each counts for itself since it was heard: it stops before others take it for gone. `self` has the
+ * id of this one once it has claimed its place.
  */
-export const createNodeStore = (pool: SQL): NodeStore => ({
+export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore => ({
   async claim(node, ticks, onLost) {
     let heardAt = ticks()
     await answerWithin(PATIENCE.write, () => pool.begin(connection => takePlace(connection, node)))
+    self.node = node.id
     const { id, incarnation } = node
     let isAsking = false
     const beat = async () => {
@@ -87,6 +93,7 @@ export const createNodeStore = (pool: SQL): NodeStore => ({
     }
     return {
       incarnation,
+      openLeases: books => new Leases(createLeaseStore(pool, node), books, ticks),
       get isCutOff() {
         return isLost || ticks() - heardAt > ALONE
       },
@@ -99,8 +106,14 @@ export const createNodeStore = (pool: SQL): NodeStore => ({
   },
   list: () => answerWithin(PATIENCE.write, () => run<StoredNode>(pool, LIST)),
   async forget(id) {
-    const forgotten = await answerWithin(PATIENCE.write, () => run(pool, FORGET, [id]))
-    return forgotten.length > 0
+    let isForgotten = false
+    await answerWithin(PATIENCE.write, () =>
+      pool.begin(async connection => {
+        isForgotten = (await run(connection, FORGET, [id])).length > 0
+        if (isForgotten) await takeBack(connection, id)
+      }),
+    )
+    return isForgotten
   },
 })
 

@@ -19,12 +19,15 @@ import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { prepare } from '../sql/write.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
+import { countCharges } from './leases.ts'
 import { runSteps } from './write.ts'
 
 /** What recording needs. */
 interface RecordingOptions {
   pool: SQL
   mac: Mac
+  /** The id of this node; empty for a command. */
+  node: () => string
   /** Throws when the secret cannot be read. */
   seal: () => Seal
   /** Where entries are kept while the database is away. Without one, they are not. */
@@ -145,12 +148,14 @@ export class PostgresRecording implements Recording {
   }
 
   async #write(batch: RecorderEntry[]): Promise<WrittenMessages[]> {
-    const { pool, mac } = this.#options
+    const { pool, mac, node } = this.#options
     try {
       const bundled = areTold(batch) ? new BundledBatch(batch, this.#bundling) : null
       const entries = batch.map((entry, i) => toRows(entry, bundled?.messages[i]))
       for (const { record } of entries) refuseOthers(record?.values ?? [])
-      await explainFaults(() => pool.begin(connection => writeEntries(connection, mac, entries)))
+      await explainFaults(() =>
+        pool.begin(connection => writeEntries(connection, mac, node(), entries)),
+      )
       return bundled?.listWritten() ?? []
     } catch (error) {
       if (!isConstraint(error)) {
@@ -266,7 +271,12 @@ const LIST_ENDED = `select 1 from generations
   where id in (select value from json_each(?)) limit 1`
 
 /** Writes entries. The records of all nodes are numbered, sealed and chained one after the other. */
-async function writeEntries(connection: Runner, mac: Mac, entries: EntryRows[]): Promise<void> {
+async function writeEntries(
+  connection: Runner,
+  mac: Mac,
+  node: string,
+  entries: EntryRows[],
+): Promise<void> {
   const records = entries.flatMap(({ record }) => (record ? [record] : []))
   const last = await takeNumbers(connection, 'generations', records.length)
   await refuseEnded(connection, entries)
@@ -285,7 +295,11 @@ async function writeEntries(connection: Runner, mac: Mac, entries: EntryRows[]):
         ]
   const messages = entries.reduce((sum, entry) => sum + entry.messages.length, 0)
   const newest = messages === 0 ? 0 : await takeNumbers(connection, 'outbox', messages)
-  await runSteps(connection, [...added, ...addParts(mac, newest - messages, entries)])
+  await runSteps(connection, [
+    ...added,
+    ...addParts(mac, newest - messages, entries),
+    ...countCharges(node, entries),
+  ])
 }
 
 async function takeNumbers(connection: Runner, name: string, count: number): Promise<number> {

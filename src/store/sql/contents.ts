@@ -34,7 +34,7 @@ import { createTranscriptStore } from './transcripts.ts'
 import type { OpenReader } from './turns.ts'
 import { createVideoStore } from './videos.ts'
 import { createWorkspaceStore } from './workspaces.ts'
-import type { Write, Writers } from './write.ts'
+import type { Statement, Write, Writers } from './write.ts'
 
 /** What a database engine gives to the nouns: how it is read and written. */
 export interface Engine extends Writers {
@@ -42,6 +42,8 @@ export interface Engine extends Writers {
   openReader: OpenReader
   recording: Recording
   messages: Messages
+  /** What keeps others from writing the ledger until a transaction ends. None: it does so itself. */
+  lockLedger?: Statement[]
 }
 
 /** Opens the stores of those nouns whose SQL is the same on every engine. */
@@ -57,7 +59,7 @@ export function openNouns({ kysely, openReader, ...engine }: Engine, secrets: Re
     budgets: createBudgetStore(kysely, write),
     presets: createPresetStore(kysely, write, secrets.presetSeal),
     audit: createAuditStore(kysely, write),
-    credits: createCreditStore(kysely, write, secrets.mac),
+    credits: createCreditStore(kysely, write, secrets.mac, engine.lockLedger ?? []),
     files: createFileStore(kysely, write, writeFreeing),
     batches: createBatchStore(kysely, write),
     containers: createContainerStore(kysely, write, writeFreeing),

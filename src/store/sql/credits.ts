@@ -4,10 +4,18 @@ import type { CreditStore } from '../../limits/world.ts'
 import { buildAuditInsert } from './audit.ts'
 import { appendCharge, countSpend, followHead } from './ledger.ts'
 import type { Tables } from './tables.ts'
-import { follow, prepare, type Write } from './write.ts'
+import { follow, prepare, type Statement, type Write } from './write.ts'
 
-/** Creates the store of credits in SQL. The table's triggers refuse to change or delete any. */
-export function createCreditStore(kysely: Kysely<Tables>, write: Write, mac: Mac): CreditStore {
+/**
+ * Creates the store of credits in SQL. The table's triggers refuse to change or delete any. Rows of
+ * the ledger come after `lockLedger`, where others write it at the same time.
+ */
+export function createCreditStore(
+  kysely: Kysely<Tables>,
+  write: Write,
+  mac: Mac,
+  lockLedger: Statement[],
+): CreditStore {
   return {
     async insert(credit, entry, opening) {
       const inserts = [kysely.insertInto('credits').values(credit), buildAuditInsert(kysely, entry)]
@@ -17,6 +25,7 @@ export function createCreditStore(kysely: Kysely<Tables>, write: Write, mac: Mac
       const add = follow<{ id: string }>(known, ([there]) => {
         if (there) return []
         return [
+          ...lockLedger,
           followHead(head => [appendCharge(mac, head, { ...row, source: 'opening' }).insert]),
           countSpend({ ...row, day }),
           ...inserts,

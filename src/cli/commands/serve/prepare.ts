@@ -29,6 +29,7 @@ export async function prepare(serving: Serving): Promise<void> {
       consequence: 'uploads that a killed process left were deleted',
     })
   const { calls, garbled } = await recoverCalls(gateway)
+  await gateway.ledger.leases?.begin()
   await gateway.videos.load()
   if (garbled.lines > 0)
     log('error', 'holds.garbled', {

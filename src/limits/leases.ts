@@ -1,0 +1,424 @@
+import type { Period } from '../base/clock.ts'
+import { pickLarger } from '../base/money.ts'
+import type { Account, Amounts, Bound, Charge, CostEstimate, DaySpend, Payer } from './ledger.ts'
+
+/** What limits are of: an account, and whether spending through callers' own keys counts. */
+export type Meter = `${'own' | 'any'} ${Account}`
+
+export const nameMeter = ({ account, byok }: Pick<Bound, 'account' | 'byok'>): Meter =>
+  `${byok ? 'any' : 'own'} ${account}`
+
+/** Lists the meters that count what is paid one way from these accounts. */
+export const listMeters = (accounts: Account[], byok: boolean): Meter[] =>
+  accounts.flatMap(account =>
+    byok
+      ? nameMeter({ account, byok })
+      : [nameMeter({ account, byok }), nameMeter({ account, byok: true })],
+  )
+
+/** What a node gives back of a meter, and what it wants to be lent. Nano-dollars. */
+export interface LeaseRequest {
+  meter: Meter
+  /** The limits that hold for it, by window: '' is all time. */
+  limits: Map<Period | '', bigint>
+  returned: bigint
+  /** Less is of little use. 0: nothing is wanted. */
+  least: bigint
+  /** More than the least, where there is plenty. */
+  wanted: bigint
+}
+
+/** What a node was lent of a meter. Nano-dollars. */
+export interface Lent {
+  meter: Meter
+  amount: bigint
+  /** What is left of its limits for all nodes. Below 0 if more is used than they now allow. */
+  left: bigint
+  /** Whether other nodes may give some back: where it was too little, they are asked. */
+  isElsewhere: boolean
+}
+
+/** What several nodes spend from: limits less what was spent and what is on lease. */
+export interface LeaseStore {
+  /**
+   * Takes back and lends, in one transaction, and notes the answer under a number. Throws 503 where it
+   * is not known whether it was done: `findAnswer` finds out.
+   */
+  exchange(number: number, requests: LeaseRequest[]): Promise<Lent[]>
+  /** Returns what `exchange` has answered under a number; null: it was not done. */
+  findAnswer(number: number): Promise<Lent[] | null>
+  /** Lists what other nodes want of what this one has. */
+  listWanted(): Promise<Meter[]>
+  /** Takes back all that an earlier process of this node has had. */
+  takeBackAll(): Promise<void>
+  /** Reads all spending at one moment, and the row of the ledger where it ends. */
+  readSpending(since: number): Promise<Spending>
+  /** Lists what other nodes have charged after a row, and the row where that ends. */
+  listOthers(after: number): Promise<{ charges: Charge[]; last: number }>
+}
+
+/** What was spent in all, on each day since one, and up to which row of the ledger. */
+export interface Spending {
+  totals: Omit<DaySpend, 'day'>[]
+  days: DaySpend[]
+  last: number
+}
+
+/** What is set aside of what a node has on lease. */
+export interface HeldBooks {
+  getHeld(account: Account, byok: boolean): bigint
+  listAccounts(payer: Payer): Account[]
+  charge(charge: Charge): void
+}
+
+interface Lease {
+  account: Account
+  byok: boolean
+  /** What this node may still spend and hold. Below 0 where calls have cost more than was lent. */
+  amount: bigint
+  limits: LeaseRequest['limits']
+  left: bigint
+  isElsewhere: boolean
+  /** When it was last needed, and the most that was needed at once lately. */
+  usedAt: number
+  largest: bigint
+  /** What was spent since a moment, and in a second of the time before. */
+  spent: bigint
+  since: number
+  rate: bigint
+  /** Until when no more than this is asked for: there was not as much. */
+  emptyUntil: number
+  refused: bigint
+}
+
+/** What callers want of a meter with the next exchange. */
+interface Asked extends Pick<LeaseRequest, 'limits' | 'least' | 'wanted'> {
+  isStale: boolean
+}
+
+/** In milliseconds, between two looks at what is not needed, and at what others have spent. */
+const BEAT = 1_000
+/** In milliseconds: what was not used for so long is given back. */
+const REST = 10_000
+/** In milliseconds: how long others are waited for that have what a call needs, and between looks. */
+const PATIENCE = 2_500
+const PAUSE = 50
+/** In milliseconds: in less time nothing can be told of how fast money is spent. */
+const SHORTEST = 100
+/** In milliseconds: how long an account is known to be empty. */
+const EMPTY = 250
+
+/**
+ * The money that this node may spend of accounts that have limits: no call asks the store as long as
+ * what is in hand covers it twice. What is lent is taken from the limit before it is spent, so that
+ * nodes together never pass one, whatever ends. It is given back when it is not needed.
+ */
+export class Leases {
+  readonly #store: LeaseStore
+  readonly #books: HeldBooks
+  readonly #ticks: () => number
+  readonly #leases = new Map<Meter, Lease>()
+  #asked = new Map<Meter, Asked>()
+  /** The exchange that takes what is asked, and the end of all before. */
+  #next: Promise<void> | null = null
+  #before: Promise<void> = Promise.resolve()
+  #number = 0
+  /** An exchange of which it is not known whether it was done. */
+  #doubt: { number: number; requests: LeaseRequest[] } | null = null
+  #last = 0
+  #timer: ReturnType<typeof setInterval> | undefined
+  #isBeating = false
+
+  constructor(store: LeaseStore, books: HeldBooks, ticks: () => number) {
+    this.#store = store
+    this.#books = books
+    this.#ticks = ticks
+  }
+
+  async readSpending(since: number): Promise<Spending> {
+    const spending = await this.#store.readSpending(since)
+    this.#last = spending.last
+    return spending
+  }
+
+  /** Begins to lend, once what an earlier process has left is settled. */
+  async begin(): Promise<void> {
+    await this.#store.takeBackAll()
+    this.#timer = setInterval(() => void this.beat(), BEAT)
+    this.#timer.unref()
+  }
+
+  /** Gives back what is not held, and ends. */
+  async end(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#exchange(lease => this.#getFree(lease)).catch(() => undefined)
+  }
+
+  /** What a call may take of a bound. */
+  getAvailable({ account, byok }: Pick<Bound, 'account' | 'byok'>): bigint {
+    const amount = this.#leases.get(nameMeter({ account, byok }))?.amount ?? 0n
+    return amount - this.#books.getHeld(account, byok)
+  }
+
+  /** What is left of a bound for all nodes, where it is known because a call has found too little. */
+  findLeft(bound: Pick<Bound, 'account' | 'byok'>): bigint | null {
+    const lease = this.#leases.get(nameMeter(bound))
+    return lease && this.#ticks() < lease.emptyUntil ? lease.left + this.getAvailable(bound) : null
+  }
+
+  /** Takes a charge from what is in hand, and returns of which meters. */
+  spend({ byok, nanos, ...payer }: Charge): Meter[] {
+    if (this.#leases.size === 0 || nanos === 0n) return []
+    const meters = listMeters(this.#books.listAccounts(payer), byok)
+    return meters.filter(meter => {
+      const lease = this.#leases.get(meter)
+      if (!lease) return false
+      lease.amount -= nanos
+      lease.spent += nanos
+      return true
+    })
+  }
+
+  /** Notes of a charge that an earlier process of this node had it on lease, as all it had. */
+  noteEarlier(charge: Charge): void {
+    charge.leased = listMeters(this.#books.listAccounts(charge), charge.byok)
+  }
+
+  /**
+   * Calls `take` as soon as what is in hand covers an estimate, or all there is. Throws what it throws,
+   * and 503 where the store cannot be asked and what is in hand is not enough.
+   */
+  async cover<Taken>(
+    { maximum, minimum }: CostEstimate,
+    bounds: Bound[],
+    take: () => Taken,
+  ): Promise<Taken> {
+    const until = this.#ticks() + PATIENCE
+    for (let pause = PAUSE; ; pause *= 2) {
+      const short = bounds.filter(bound => !this.#covers(bound, maximum))
+      if (short.length === 0) return take()
+      const lacking = short.filter(bound => this.getAvailable(bound) < getNeed(bound, minimum))
+      if (lacking.some(bound => this.#isEmpty(bound, minimum))) return take()
+      try {
+        await this.#ask(bounds, short, maximum)
+      } catch (thrown) {
+        if (lacking.length === 0) return take()
+        throw thrown
+      }
+      const missing = bounds.filter(bound => this.getAvailable(bound) < getNeed(bound, minimum))
+      if (missing.length === 0) return take()
+      const gone = missing.filter(bound => this.#isUsedUp(bound, minimum))
+      // Callers of the same moment were faster, and there is more.
+      if (gone.length === 0 && this.#ticks() < until) continue
+      if (this.#ticks() >= until || gone.some(bound => !this.#isElsewhere(bound))) {
+        for (const bound of gone) this.#noteEmpty(bound, minimum)
+        return take()
+      }
+      await Bun.sleep(pause)
+    }
+  }
+
+  /** Gives back what is not needed, and hears what others need and have spent. */
+  async beat(): Promise<void> {
+    if (this.#isBeating) return
+    this.#isBeating = true
+    try {
+      await this.#follow()
+      const wanted = new Set(this.#leases.size > 0 ? await this.#store.listWanted() : [])
+      for (const lease of this.#leases.values()) this.#measure(lease)
+      await this.#exchange((lease, meter) => this.#findUnneeded(lease, wanted.has(meter)), wanted)
+      for (const [meter, lease] of this.#leases) if (this.#isOver(lease)) this.#leases.delete(meter)
+    } catch {
+      // The store is away: what is in hand stays there.
+    } finally {
+      this.#isBeating = false
+    }
+  }
+
+  /** Counts what other nodes have charged. */
+  async #follow(): Promise<void> {
+    const { charges, last } = await this.#store.listOthers(this.#last)
+    this.#last = last
+    for (const charge of charges) this.#books.charge(charge)
+  }
+
+  #getFree({ amount, account, byok }: Lease): bigint {
+    const free = amount - this.#books.getHeld(account, byok)
+    return free > 0n ? free : 0n
+  }
+
+  #findUnneeded(lease: Lease, isWanted: boolean): bigint {
+    const free = this.#getFree(lease)
+    if (isWanted || lease.usedAt + REST < this.#ticks()) return free
+    const kept = pickLarger(2n * lease.rate, 4n * lease.largest)
+    return free > 2n * kept ? free - kept : 0n
+  }
+
+  #measure(lease: Lease): void {
+    const elapsed = Math.max(SHORTEST, this.#ticks() - lease.since)
+    lease.rate = (lease.rate + (lease.spent * 1_000n) / BigInt(Math.ceil(elapsed))) / 2n
+    lease.spent = 0n
+    lease.since = this.#ticks()
+    lease.largest /= 2n
+  }
+
+  #isOver({ amount, account, byok, usedAt }: Lease): boolean {
+    const isHeld = this.#books.getHeld(account, byok) > 0n
+    return amount === 0n && !isHeld && usedAt + REST < this.#ticks()
+  }
+
+  /** Whether a bound pays for so much and as much again, by the limits that were asked for last. */
+  #covers(bound: Bound, amounts: Amounts): boolean {
+    const need = getNeed(bound, amounts)
+    if (need === 0n) return true
+    const lease = this.#leases.get(nameMeter(bound))
+    if (!lease || isStale(lease, bound)) return false
+    lease.usedAt = this.#ticks()
+    if (need > lease.largest) lease.largest = need
+    return this.getAvailable(bound) >= 2n * need
+  }
+
+  #isEmpty(bound: Bound, minimum: Amounts): boolean {
+    const lease = this.#leases.get(nameMeter(bound))
+    if (!lease || isStale(lease, bound)) return false
+    return this.#ticks() < lease.emptyUntil && getNeed(bound, minimum) >= lease.refused
+  }
+
+  /** Whether all nodes together have not left what a call needs at least. */
+  #isUsedUp(bound: Bound, minimum: Amounts): boolean {
+    const left = this.#leases.get(nameMeter(bound))?.left ?? 0n
+    return this.getAvailable(bound) + left < getNeed(bound, minimum)
+  }
+
+  #isElsewhere = (bound: Bound): boolean => this.#leases.get(nameMeter(bound))?.isElsewhere === true
+
+  #noteEmpty(bound: Bound, minimum: Amounts): void {
+    const lease = this.#leases.get(nameMeter(bound))
+    if (!lease) return
+    lease.emptyUntil = this.#ticks() + EMPTY
+    lease.refused = getNeed(bound, minimum)
+  }
+
+  /** Asks for what bounds lack; all of them have the limits that hold for their meters. */
+  #ask(bounds: Bound[], short: Bound[], maximum: Amounts): Promise<void> {
+    for (const bound of short) {
+      const meter = nameMeter(bound)
+      const lease = this.#leases.get(meter) ?? this.#open(meter, bound)
+      const need = getNeed(bound, maximum)
+      if (need > lease.largest) lease.largest = need
+      const known = this.#asked.get(meter)
+      const least = 2n * need - this.getAvailable(bound)
+      this.#asked.set(meter, {
+        limits: listLimits(bounds, meter),
+        isStale: known?.isStale === true || isStale(lease, bound),
+        least: pickLarger(known?.least ?? 0n, least),
+        wanted: known ? known.wanted + 2n * need : this.#findWanted(lease, need),
+      })
+    }
+    return this.#exchange()
+  }
+
+  /** Finds what lasts for two seconds, as far as can be told, and for a few calls at least. */
+  #findWanted(lease: Lease, need: bigint): bigint {
+    const elapsed = Math.max(SHORTEST, this.#ticks() - lease.since)
+    const rate = (lease.spent * 1_000n) / BigInt(Math.ceil(elapsed))
+    return pickLarger(2n * pickLarger(rate, lease.rate), 4n * need)
+  }
+
+  #open(meter: Meter, { account, byok }: Bound): Lease {
+    const lease: Lease = {
+      ...{ account, byok, amount: 0n, limits: new Map(), left: 0n, isElsewhere: false },
+      ...{ usedAt: this.#ticks(), largest: 0n, spent: 0n, since: this.#ticks(), rate: 0n },
+      ...{ emptyUntil: 0, refused: 0n },
+    }
+    this.#leases.set(meter, lease)
+    return lease
+  }
+
+  /** Makes the next exchange, with all that is asked until it begins. Those before have ended then. */
+  #exchange(
+    findReturned?: (lease: Lease, meter: Meter) => bigint,
+    answered: ReadonlySet<Meter> = NONE,
+  ): Promise<void> {
+    if (!findReturned && this.#next) return this.#next
+    const exchange = this.#before.then(() => {
+      if (this.#next === exchange) this.#next = null
+      return this.#send(findReturned ?? keepAll, answered)
+    })
+    this.#next = exchange
+    this.#before = exchange.catch(() => undefined)
+    return exchange
+  }
+
+  async #send(
+    findReturned: (lease: Lease, meter: Meter) => bigint,
+    answered: ReadonlySet<Meter>,
+  ): Promise<void> {
+    const asked = this.#asked
+    this.#asked = new Map()
+    await this.#resolveDoubt()
+    const requests: LeaseRequest[] = []
+    for (const [meter, lease] of this.#leases) {
+      const wish = asked.get(meter)
+      const returned = wish?.isStale ? this.#getFree(lease) : wish ? 0n : findReturned(lease, meter)
+      if (!wish && returned === 0n && !answered.has(meter)) continue
+      const { limits, least, wanted } = wish ?? NOTHING
+      const needed = wish?.isStale ? least + returned : least
+      requests.push({ meter, limits, returned, least: pickLarger(needed, 0n), wanted })
+      lease.amount -= returned
+      if (wish) lease.limits = limits
+    }
+    if (requests.length === 0) return
+    const number = ++this.#number
+    this.#doubt = { number, requests }
+    const lent = await this.#store.exchange(number, requests)
+    this.#doubt = null
+    this.#keep(lent)
+  }
+
+  async #resolveDoubt(): Promise<void> {
+    if (!this.#doubt) return
+    const { number, requests } = this.#doubt
+    const lent = await this.#store.findAnswer(number)
+    this.#doubt = null
+    if (lent) this.#keep(lent)
+    else
+      for (const { meter, returned } of requests) {
+        const lease = this.#leases.get(meter)
+        if (lease) lease.amount += returned
+      }
+  }
+
+  #keep(lent: Lent[]): void {
+    for (const { meter, amount, left, isElsewhere } of lent) {
+      const lease = this.#leases.get(meter)
+      if (lease) Object.assign(lease, { amount: lease.amount + amount, left, isElsewhere })
+    }
+  }
+}
+
+const keepAll = () => 0n
+const NONE: ReadonlySet<Meter> = new Set()
+const NOTHING: Asked = { limits: new Map(), least: 0n, wanted: 0n, isStale: false }
+
+/** What a call of this cost takes of a bound. */
+const getNeed = ({ byok: counts }: Pick<Bound, 'byok'>, { own, byok }: Amounts): bigint =>
+  counts ? pickLarger(own ?? 0n, byok ?? 0n) : (own ?? 0n)
+
+/** Whether a lease was lent by other rules: a window had no limit, or a higher one. */
+function isStale({ limits }: Lease, { period, limit }: Bound): boolean {
+  const known = limits.get(period ?? '')
+  return known === undefined || limit < known
+}
+
+/** The lowest limit of each window of a meter. */
+function listLimits(bounds: Bound[], meter: Meter): LeaseRequest['limits'] {
+  const limits: LeaseRequest['limits'] = new Map()
+  for (const bound of bounds) {
+    if (nameMeter(bound) !== meter) continue
+    const window = bound.period ?? ''
+    const known = limits.get(window)
+    if (known === undefined || bound.limit < known) limits.set(window, bound.limit)
+  }
+  return limits
+}

@@ -1,0 +1,187 @@
+import { describe, expect, test } from 'bun:test'
+import { unavailable } from '../../src/base/errors.ts'
+import { pickLarger } from '../../src/base/money.ts'
+import { type LeaseRequest, type LeaseStore, Leases, type Lent } from '../../src/limits/leases.ts'
+import { type Bound, openLedger } from '../../src/limits/ledger.ts'
+import { TestClock } from '../support/gateway.ts'
+import { createLedgerStore } from '../support/ledger.ts'
+
+const LIMIT = 1_000n
+const bound: Bound = {
+  ...{ account: 'key k', limit: LIMIT, period: null, byok: false, message: 'used up' },
+}
+const payer = { key_hash: 'k', user_id: 'u', workspace_id: 'w' }
+
+/** A store with one limit, of which nothing is spent by others. */
+class OneLimit implements LeaseStore {
+  /** What is on lease, as the store has it. */
+  lent = 0n
+  spent = 0n
+  exchanges = 0
+  /** What becomes of the next exchange; each is done and answered if there is none. */
+  faults: ('not done' | 'not heard')[] = []
+  isAway = false
+  wanted: LeaseRequest['meter'][] = []
+  #answer: { number: number; lent: Lent[] } | null = null
+
+  async exchange(number: number, requests: LeaseRequest[]): Promise<Lent[]> {
+    this.#reach()
+    this.exchanges += 1
+    const fault = this.faults.shift()
+    if (fault === 'not done') throw unavailable('away')
+    const answer = requests.map(({ meter, returned, least, wanted }) => {
+      this.lent -= returned
+      const left = LIMIT - this.spent - this.lent
+      const most = pickLarger(least, wanted)
+      const amount = left < most ? (left < 0n ? 0n : left) : most
+      this.lent += amount
+      return { meter, amount, left: left - amount, isElsewhere: false }
+    })
+    this.#answer = { number, lent: answer }
+    if (fault === 'not heard') throw unavailable('away')
+    return answer
+  }
+  async findAnswer(number: number) {
+    this.#reach()
+    return this.#answer?.number === number ? this.#answer.lent : null
+  }
+  async listWanted() {
+    this.#reach()
+    return this.wanted.splice(0)
+  }
+  async listOthers(last: number) {
+    this.#reach()
+    return { charges: [], last }
+  }
+  takeBackAll = async () => undefined
+  readSpending = async () => ({ totals: [], days: [], last: 0 })
+
+  #reach(): void {
+    if (this.isAway) throw unavailable('away')
+  }
+}
+
+async function open() {
+  const store = new OneLimit()
+  const clock = new TestClock()
+  const ledger = await openLedger(
+    createLedgerStore(),
+    clock,
+    books => new Leases(store, books, clock.ticks),
+  )
+  const leases = ledger.leases as Leases
+  const reserve = async (nanos: bigint, bounds = [bound]) => {
+    const amounts = { own: nanos, byok: null }
+    return ledger.reserveElsewhere?.(payer, { maximum: amounts, minimum: amounts }, bounds)
+  }
+  /** What is in hand and set aside: what the store has to have on lease. */
+  const sum = () => leases.getAvailable(bound) + ledger.getHeld('key k', false)
+  return { store, clock, ledger, leases, reserve, sum }
+}
+
+describe('leases', () => {
+  test('what nothing bounds asks nobody', async () => {
+    const { store, reserve } = await open()
+    expect((await reserve(5_000n, []))?.amounts.own).toBe(5_000n)
+    expect(store.exchanges).toBe(0)
+  })
+
+  test('callers at the same moment ask once', async () => {
+    const { store, reserve } = await open()
+    await Promise.all(Array.from({ length: 8 }, () => reserve(10n)))
+    expect(store.exchanges).toBeLessThanOrEqual(4)
+  })
+
+  test('an exchange that was not heard is made good, and one that was not done is taken back', async () => {
+    for (const fault of ['not heard', 'not done'] as const) {
+      const { store, ledger, leases, reserve, sum } = await open()
+      const first = await reserve(50n)
+      store.faults = [fault]
+      await expect(reserve(300n)).rejects.toThrow('away')
+      await leases.beat()
+      expect(sum()).toBe(store.lent)
+      if (first) ledger.release(first)
+      store.faults = [fault]
+      await leases.end()
+      await leases.end()
+      expect([store.lent, sum()]).toEqual([0n, 0n])
+    }
+  })
+
+  test('while the store is away, less than is in hand is taken', async () => {
+    const { store, reserve, leases } = await open()
+    await reserve(100n)
+    store.isAway = true
+    const inHand = leases.getAvailable(bound)
+    expect((await reserve(inHand))?.amounts.own).toBe(inHand)
+    await expect(reserve(1n)).rejects.toThrow('away')
+  })
+
+  test('what has nothing left is known for a moment, and nobody asks again', async () => {
+    const { store, clock, reserve } = await open()
+    await reserve(LIMIT)
+    await expect(reserve(1n)).rejects.toThrow('used up')
+    const { exchanges } = store
+    await expect(reserve(1n)).rejects.toThrow('used up')
+    expect(store.exchanges).toBe(exchanges)
+    clock.pass(251)
+    await expect(reserve(1n)).rejects.toThrow('used up')
+    expect(store.exchanges).toBe(exchanges + 1)
+  })
+
+  test('what is not used for ten seconds goes back, and what others want at once', async () => {
+    const { store, clock, ledger, leases, reserve } = await open()
+    const hold = await reserve(10n)
+    store.wanted = ['own key k']
+    await leases.beat()
+    expect(store.lent).toBe(10n)
+    if (hold) ledger.release(hold)
+    clock.pass(10_001)
+    await leases.beat()
+    expect(store.lent).toBe(0n)
+  })
+
+  test('whatever happens, the store has on lease what is in hand and set aside', async () => {
+    for (let seed = 1; seed <= 40; seed++) {
+      const random = createRandom(seed)
+      const { store, clock, ledger, leases, reserve, sum } = await open()
+      const holds = new Set<NonNullable<Awaited<ReturnType<typeof reserve>>>>()
+      for (let i = 0; i < 120; i++) {
+        if (random() < 0.1) store.faults = [random() < 0.5 ? 'not done' : 'not heard']
+        if (random() < 0.1) store.wanted = ['own key k']
+        clock.pass(Math.floor(random() * 2_000))
+        if (random() < 0.2) await leases.beat()
+        if (random() < 0.6) {
+          const hold = await reserve(BigInt(1 + Math.floor(random() * 200))).catch(() => undefined)
+          if (hold) holds.add(hold)
+        }
+        for (const hold of holds) {
+          if (random() < 0.5) continue
+          holds.delete(hold)
+          const nanos = random() < 0.2 ? 0n : (hold.amounts.own ?? 0n) / 2n
+          const charge = { ...payer, day: 0, byok: false, nanos }
+          ledger.settle(hold, charge)
+          // As the record of the call does.
+          store.lent -= nanos
+          store.spent += nanos
+        }
+        expect(store.lent).toBeGreaterThanOrEqual(0n)
+        expect(store.lent + store.spent).toBeLessThanOrEqual(LIMIT)
+      }
+      store.faults = []
+      for (const hold of holds) ledger.release(hold)
+      await leases.end()
+      await leases.end()
+      expect({ seed, lent: store.lent, sum: sum() }).toEqual({ seed, lent: 0n, sum: 0n })
+    }
+  })
+})
+
+/** A generator of numbers that are the same for a seed. */
+function createRandom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31
+    return state / 2 ** 31
+  }
+}

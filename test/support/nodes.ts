@@ -1,0 +1,100 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import S3rver from 's3rver'
+import { openGateway } from '../../src/app/gateway.ts'
+import { createDefaultConfig } from '../../src/config.ts'
+import { createFirstKeys } from '../../src/resources/workspaces.ts'
+import { createMemoryBlobs } from '../../src/store/blobs/memory.ts'
+import { BUCKET_KEYS } from './bucket.ts'
+import { type PostgresServer, startPostgres } from './postgres.ts'
+import { Listener, PROGRAM, readAddress, runGateway } from './server.ts'
+
+const SECRET = 'a secret of tests that is long enough'
+
+/** A server of several. */
+export class Node extends Listener {
+  readonly data: string
+  readonly process: Bun.Subprocess<'ignore', 'pipe', 'pipe'>
+  readonly stderr: Promise<string>
+
+  constructor(
+    url: string,
+    data: string,
+    child: Bun.Subprocess<'ignore', 'pipe', 'pipe'>,
+    stderr: Promise<string>,
+  ) {
+    super(url, { management_key: '', inference_key: '' })
+    this.data = data
+    this.process = child
+    this.stderr = stderr
+  }
+
+  async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    this.process.kill(signal)
+    await this.process.exited
+  }
+}
+
+/** Several servers in processes of their own, over one database and one bucket. */
+export interface Nodes extends AsyncDisposable {
+  postgres: PostgresServer
+  management_key: string
+  /** Starts one in a directory, a new one by default. */
+  start(data?: string): Promise<Node>
+  /** Runs a command beside them. */
+  run(args: string[]): ReturnType<typeof runGateway>
+  /** Reads one number. */
+  read(query: string): Promise<bigint>
+}
+
+/** Starts the database and the bucket of several servers, which have the config but for storage. */
+export async function openNodes(config: Record<string, unknown>): Promise<Nodes> {
+  const root = mkdtempSync(join(tmpdir(), 'gateway-nodes-'))
+  const postgres = await startPostgres()
+  const bucket = new S3rver({
+    ...{ address: '127.0.0.1', port: 0, silent: true, directory: join(root, 's3') },
+    configureBuckets: [{ name: 'files', configs: [] }],
+  })
+  const endpoint = `http://127.0.0.1:${(await bucket.run()).port}`
+  const s3 = { endpoint, bucket: 'files', region: 'us-east-1', prefix: 'gateway', ...BUCKET_KEYS }
+  const own = { ...config, storage: { postgres: { url: postgres.url }, files: 's3', s3 } }
+  const env = { ...process.env, GATEWAY_SECRET: SECRET }
+  const defaults = createDefaultConfig()
+  const storage = { ...defaults.storage, postgres: { url: postgres.url, connections: 2 } }
+  const data = mkdtempSync(join(root, 'command-'))
+  writeFileSync(join(data, 'gateway.yaml'), JSON.stringify(own))
+  const first = await openGateway({
+    ...{ data, secret: SECRET, config: { ...defaults, storage }, blobs: createMemoryBlobs() },
+  })
+  const management_key = (await createFirstKeys(first))?.management_key ?? ''
+  await first.close()
+  const nodes: Node[] = []
+  return {
+    ...{ postgres, management_key },
+    async start(directory = mkdtempSync(join(root, 'node-'))) {
+      writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify(own))
+      const command = ['serve', '--port', '0', '--data', directory, '--log', 'json']
+      const child = Bun.spawn([...PROGRAM, ...command], {
+        ...{ cwd: directory, env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+      })
+      const stderr = new Response(child.stderr).text()
+      const node = new Node(await readAddress(child, stderr), directory, child, stderr)
+      nodes.push(node)
+      return node
+    },
+    run: args => runGateway([...args, '--data', data], { env: { GATEWAY_SECRET: SECRET } }),
+    async read(query) {
+      const [row] = (await postgres.run(`select coalesce((${query}), 0)::text as found`)) as {
+        found: string
+      }[]
+      return BigInt(row?.found ?? 0)
+    },
+    async [Symbol.asyncDispose]() {
+      for (const node of nodes) if (node.process.exitCode === null) await node.end('SIGKILL')
+      await bucket.close()
+      await postgres[Symbol.asyncDispose]()
+      rmSync(root, { recursive: true, force: true })
+    },
+  }
+}
