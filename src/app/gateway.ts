@@ -371,6 +371,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     clock,
     () => events.publish('node.lost', {}),
   )
+  // Absent where one node is all there is.
+  const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks))
   const keepsUp = () => journal.holds.keepsUp && !claim?.isCutOff
   const recorder = openRecorder(store.generations, events, clock.ticks, keepsUp)
   const owner = await ensureOwner(store, ids, clock)
@@ -427,8 +429,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
         config,
         clock,
         ledger,
-        await countFreeToday(store, config, clock),
-        journal.free,
+        await countFreeToday(store, config, counts?.clock ?? clock),
+        { free: journal.free, ...(counts ? { shared: counts } : {}) },
         openApprovals(store, secrets, clock),
       ),
       admission: new Admission({ readLimits: () => gateway.config.limits, events }),
@@ -508,6 +510,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       // Who only looks moves no end: what was added behind our back would count as ours.
       if (overrides.migrates !== false) await markEnds(gateway).catch(() => undefined)
       await blobs.close()
+      await counts?.close()
       await claim?.release()
       await store.close()
     },
@@ -607,7 +610,7 @@ function openTraffic(
   clock: Clock,
   ledger: Ledger,
   freeSoFar: number,
-  free: Journal['free'],
+  kept: Parameters<typeof openCounters>[4],
   approvals: Approvals,
 ): Omit<Traffic, 'admission'> {
   const readOns = new ReadOns()
@@ -626,7 +629,7 @@ function openTraffic(
     keptCalls: new KeptCalls(),
     background: new Map<string, AbortController>(),
     eventLogs: new EventLogs(),
-    counters: openCounters(config, clock, ledger, freeSoFar, free),
+    counters: openCounters(config, clock, ledger, freeSoFar, kept),
   }
 }
 

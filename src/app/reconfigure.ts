@@ -116,11 +116,11 @@ export function rejectConfig(world: ReconfigureWorld, error: GatewayError): void
 
 // If free calls were not counted before, the count starts from the records.
 const countFreeToday = async (
-  { config: before, store, clock }: ReconfigureWorld,
+  { config: before, store, traffic }: ReconfigureWorld,
   { limits }: Config,
 ): Promise<number | null> =>
   hasDailyFreeLimit(limits) && !hasDailyFreeLimit(before.limits)
-    ? store.generations.countFreeCalls(toMidnight(clock.now()))
+    ? store.generations.countFreeCalls(toMidnight(traffic.counters.clock.now()))
     : null
 
 /** Applies the config synchronously, so that no call runs in between. What may fail comes first. */

@@ -2,9 +2,9 @@ import { denied, GatewayError, invalid, unauthenticated, unavailable } from '../
 import type { CallBase } from '../language/call.ts'
 import type { Kind } from '../language/work.ts'
 import { addBounds } from '../limits/call-budgets.ts'
-import type { Counters } from '../limits/counters.ts'
+import type { Counters, Grant } from '../limits/counters.ts'
 import { getPolicy } from '../limits/effective.ts'
-import type { Rate, RateClaim } from '../limits/rates.ts'
+import type { Rate, RateClaim, RateGrant } from '../limits/rates.ts'
 import type { Actor } from '../resources/actor.ts'
 import { isUsable } from '../resources/keys/mirror.ts'
 import type { KindOfWork } from './kind.ts'
@@ -14,6 +14,9 @@ import type { InferenceWorld } from './world.ts'
 
 /** Returns nothing, or throws what stops the call. */
 type Check = (world: InferenceWorld, run: Run) => void
+
+/** What a call has of the counters. */
+type Taken = Pick<Run, 'grant' | 'rateGrant'>
 
 /** Everything that may stop a call before it is planned. */
 const CHECKS: Check[] = [
@@ -31,9 +34,9 @@ const CHECKS: Check[] = [
  * that a guardrail does not allow, 401 for a key that is no longer valid, 400 for a
  * count that providers could read in different ways and for a call that goes in circles, 503 while the gateway
  * stops or cannot write, and 429 above a rate limit. The rate limit comes last: a refused call is
- * not counted.
+ * not counted. A promise only while other nodes have to be asked for what the call takes.
  */
-export function admitRun(world: InferenceWorld, run: Run): void {
+export function admitRun(world: InferenceWorld, run: Run): void | Promise<void> {
   for (const check of CHECKS) check(world, run)
   const { counters } = world.traffic
   const { actor, call, policy } = run
@@ -43,9 +46,16 @@ export function admitRun(world: InferenceWorld, run: Run): void {
   } else {
     const isInBatch = call.origin.batch_id !== undefined
     const claim: CallClaim = { actor, call, isInBatch, request: true, place: true }
-    if (policy.rates) admitRated(run, policy.rates, counters, claim)
-    else run.grant = counters.take(claim)
+    if (policy.rates) return admitRated(run, policy.rates, counters, claim)
+    const grant = counters.take(claim)
+    if (grant instanceof Promise) return awaitGrant(run, grant)
+    run.grant = grant
   }
+}
+
+/** Keeps a grant that other nodes were asked for. */
+async function awaitGrant(taken: Taken, grant: Promise<Grant>): Promise<void> {
+  taken.grant = await grant
 }
 
 /** What a call takes when it is admitted. */
@@ -57,15 +67,36 @@ interface CallClaim extends RateClaim {
 
 /** Takes what all calls take and what guardrails count besides, or nothing. */
 function admitRated(
-  run: Pick<Run, 'grant' | 'rateGrant'>,
+  taken: Taken,
   rates: Rate[],
   counters: Counters,
   claim: CallClaim,
-): void {
+): void | Promise<void> {
   const rateGrant = counters.rates.take(rates, claim)
+  if (rateGrant instanceof Promise) return awaitRated(taken, rateGrant, counters, claim)
   try {
-    run.grant = counters.take(claim)
-    run.rateGrant = rateGrant
+    const grant = counters.take(claim)
+    if (grant instanceof Promise) return awaitRated(taken, rateGrant, counters, claim, grant)
+    taken.grant = grant
+    taken.rateGrant = rateGrant
+  } catch (thrown) {
+    counters.rates.give(rateGrant, true)
+    throw thrown
+  }
+}
+
+/** Takes both where other nodes are asked for one of them. */
+async function awaitRated(
+  taken: Taken,
+  rated: RateGrant | Promise<RateGrant>,
+  counters: Counters,
+  claim: CallClaim,
+  grant?: Promise<Grant>,
+): Promise<void> {
+  const rateGrant = await rated
+  try {
+    taken.grant = await (grant ?? counters.take(claim))
+    taken.rateGrant = rateGrant
   } catch (thrown) {
     counters.rates.give(rateGrant, true)
     throw thrown
@@ -74,18 +105,22 @@ function admitRated(
 
 /**
  * Counts a request that is no call of a model: against the rates of its key, and of guardrails.
- * Returns what gives its place back, if it needs one. Throws 429 above a rate limit.
+ * Resolves with what gives its place back, if it needs one. Throws 429 above a rate limit.
  */
-export function admitRequest(world: InferenceWorld, actor: Actor, place = true): () => void {
+export async function admitRequest(
+  world: InferenceWorld,
+  actor: Actor,
+  place = true,
+): Promise<() => void> {
   const { counters } = world.traffic
   const { rates } = getPolicy(world, actor)
-  const taken: Pick<Run, 'grant' | 'rateGrant'> = { grant: null, rateGrant: null }
+  const taken: Taken = { grant: null, rateGrant: null }
   const claim: CallClaim = {
     ...{ actor, call: { models: [] }, isInBatch: false },
     ...{ request: true, place },
   }
-  if (rates) admitRated(taken, rates, counters, claim)
-  else taken.grant = counters.take(claim)
+  if (rates) await admitRated(taken, rates, counters, claim)
+  else taken.grant = await counters.take(claim)
   return () => {
     if (taken.grant) counters.give(taken.grant)
     if (taken.rateGrant) counters.rates.give(taken.rateGrant, false)

@@ -7,7 +7,7 @@ import type { Kind, Work } from '../language/work.ts'
 import { type CallBudget, keepModel } from '../limits/call-budgets.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { Amounts, CostEstimate, HeldCall, Hold, Payer } from '../limits/ledger.ts'
-import type { Rate } from '../limits/rates.ts'
+import type { Rate, TokenHold } from '../limits/rates.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import {
   computeHighestPrices,
@@ -47,7 +47,10 @@ export function reserveStep<K extends Kind>(
   const { bounds } = policy
   const estimate = estimateCost(world, run.kind, call, plan.endpoints, plan.models)
   step.costEstimate = estimate
-  if (policy.rates && step.grant) takeTokens(world, step, step.grant, policy.rates)
+  if (policy.rates && step.grant && !step.grant.tokens) {
+    const tokens = takeTokens(world, step, step.grant, policy.rates)
+    if (tokens) return tokens.then(() => reserveStep(world, step, isOpen))
+  }
   try {
     if (isDry) step.amounts = world.ledger.computeGrant(estimate, bounds)
     else {
@@ -164,7 +167,7 @@ async function takeTurn<K extends Kind>(
     if (!isRoot) await yieldToEventLoop()
     keepGrant(step, await takeGrant(world, step, tree, estimate))
     const { rates } = run.policy
-    if (rates && step.grant) takeTokens(world, step, step.grant, rates)
+    if (rates && step.grant) await takeTokens(world, step, step.grant, rates)
   } catch (thrown) {
     if (step.turn) tree.leave(step.turn)
     const bound = nameBound(GatewayError.from(thrown))
@@ -182,15 +185,23 @@ function takeTokens<K extends Kind>(
   step: Step<K>,
   grant: Grant,
   rates: Rate[],
-): void {
+): void | Promise<void> {
   if (!rates.some(rate => rate.tokens_per_minute)) return
   const isBatch = isInBatch(step.run as unknown as Run)
   const { counters } = world.traffic
-  try {
-    grant.tokens = counters.rates.takeTokens(rates, estimateTokens(world, step), isBatch)
-  } catch (thrown) {
+  const keep = (tokens: TokenHold) => {
+    grant.tokens = tokens
+  }
+  const giveUp = (thrown: unknown): never => {
     counters.give(grant, { isUnmade: true })
     throw thrown
+  }
+  try {
+    const tokens = counters.rates.takeTokens(rates, estimateTokens(world, step), isBatch)
+    if (tokens instanceof Promise) return tokens.then(keep, giveUp)
+    keep(tokens)
+  } catch (thrown) {
+    giveUp(thrown)
   }
 }
 

@@ -212,27 +212,42 @@ export class Tree {
 
   /**
    * Prepares the next turn of the client's call: unless it is the last one, the turn after it is set
-   * aside. Returns whether it is the last, as nothing is left for another.
+   * aside. Returns whether it is the last, as nothing is left for another. A promise only while other
+   * nodes have to be asked.
    */
-  prepareTurn(isLast: boolean, takeRequest: () => Grant): boolean {
+  prepareTurn(
+    isLast: boolean,
+    takeRequest: () => Grant | Promise<Grant>,
+  ): boolean | Promise<boolean> {
     this.spare = null
-    this.isLast = isLast || !this.#setTurnAside(takeRequest)
-    return this.isLast
-  }
-
-  #setTurnAside(takeRequest: () => Grant): boolean {
-    const bound = this.hasCalls(1) ? this.#takeSpare(takeRequest) : 'limits.tree.calls'
-    if (bound !== null) this.end(bound)
-    return bound === null
-  }
-
-  #takeSpare(takeRequest: () => Grant): string | null {
-    try {
-      this.spare = takeRequest()
-      return null
-    } catch (thrown) {
-      return nameBound(GatewayError.from(thrown)) ?? throwAgain(thrown)
+    if (isLast || !this.hasCalls(1)) {
+      this.isLast = true
+      if (!isLast) this.end('limits.tree.calls')
+      return true
     }
+    try {
+      const spare = takeRequest()
+      return spare instanceof Promise
+        ? spare.then(
+            grant => this.#setTurnAside(grant),
+            (thrown: unknown) => this.#endTurns(thrown),
+          )
+        : this.#setTurnAside(spare)
+    } catch (thrown) {
+      return this.#endTurns(thrown)
+    }
+  }
+
+  #setTurnAside(spare: Grant): boolean {
+    this.spare = spare
+    this.isLast = false
+    return false
+  }
+
+  #endTurns(thrown: unknown): boolean {
+    this.isLast = true
+    this.end(nameBound(GatewayError.from(thrown)) ?? throwAgain(thrown))
+    return true
   }
 
   /** Notes which bound left nothing for a turn or a use. */

@@ -72,14 +72,14 @@ export const describeRules = (world: ExtensionWorld, actor: Actor): string =>
  * Gives an answer again: with a new id, no usage and no cost, and a record that names its source. It
  * counts as a call for rate limits. Throws what the stage `admit` throws.
  */
-export function replayAnswer<K extends Kind>(
+export async function replayAnswer<K extends Kind>(
   world: ExtensionWorld,
   actor: Actor,
   call: Work[K]['call'],
   kept: KeptAnswer,
-): Answer<K> {
+): Promise<Answer<K>> {
   const run = startRun(world, actor, kept.kind as K, call)
-  admitRun(world, run)
+  await admitRun(world, run)
   run.replayed = kept
   if (run.policy.contentShare) startTranscript(world, run)
   const [first = [], ...others] = kept.batches as AnswerPart<K>[][]

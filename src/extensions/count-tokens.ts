@@ -25,7 +25,7 @@ export async function countTokens(
 ): Promise<number> {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
   const family = getTokenizerFamily(requireNames(world, call.models[0] ?? ''))
-  const leave = admitRequest(world, actor)
+  const leave = await admitRequest(world, actor)
   try {
     const count = (texts: string[]) => world.tokenizers.count(family, texts)
     const whole = await readStoredFiles(world, actor, call, new Cancellation())

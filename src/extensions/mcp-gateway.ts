@@ -353,7 +353,7 @@ async function askAll(
   method: AskedMethod,
   field: string,
 ): Promise<Json[]> {
-  const leave = admitRequest(world, actor, false)
+  const leave = await admitRequest(world, actor, false)
   try {
     return await runLimited(new Cancellation(), server.timeoutMilliseconds, limit =>
       runSession(world, server, limit, async session => {

@@ -46,7 +46,7 @@ export async function moderate(
   body: ModerationRequest,
 ): Promise<Json> {
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
-  const leave = admitRequest(world, actor)
+  const leave = await admitRequest(world, actor)
   try {
     const { moderation } = world.config.plugins
     return moderation

@@ -95,7 +95,8 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     const shown = await this.#readUses()
     if (this.#isEnded) return { done: true, value: undefined }
     if (shown) return { done: false, value: shown }
-    const call = this.#takeLoopCall() ?? (await this.#findNextCall())
+    const next = this.#takeLoopCall()
+    const call = (next && (await next)) ?? (await this.#findNextCall())
     // The client left while a plugin was deciding: the call is already recorded and takes no more
     // steps.
     if (this.#isEnded) return { done: true, value: undefined }
@@ -143,12 +144,13 @@ class StepChain<K extends Kind> implements AsyncIterator<AnswerPart<K>[]> {
     return shown as AnswerPart<K>[] | null
   }
 
-  #takeLoopCall(): Work[K]['call'] | null {
+  #takeLoopCall(): Work[K]['call'] | null | Promise<Work[K]['call'] | null> {
     const { step } = this.#run
     if (!this.#loop || !step) return null
-    return this.#loop.takeNextCall(this.#world, this.#run, step.call as TextCall) as
-      | Work[K]['call']
-      | null
+    const call = this.#loop.takeNextCall(this.#world, this.#run, step.call as TextCall)
+    // What is taken for it is given back when the run ends, which waits for it.
+    if (call instanceof Promise) this.#run.pendingStep = call.then(doNothing, doNothing)
+    return call as Work[K]['call'] | null | Promise<Work[K]['call']>
   }
 
   #renderEnding(): AnswerPart<K>[] {
@@ -222,3 +224,5 @@ async function endStep<K extends Kind>(
   await recordStep(world, step)
   if (run.cancellation.reason) throw run.cancellation.reason
 }
+
+const doNothing = () => undefined

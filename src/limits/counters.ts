@@ -7,6 +7,7 @@ import type { Actor } from '../resources/actor.ts'
 import { FREE_VARIANT } from '../resources/models/derived.ts'
 import type { Bound, Charge, CostEstimate, Hold, Ledger, Payer } from './ledger.ts'
 import {
+  coverLimits,
   halveCount,
   type Limit,
   openRates,
@@ -72,18 +73,20 @@ interface Used {
 
 /**
  * Counts what calls take from what their key, or all keys, may have: requests of a minute or a day,
- * calls that run at once, and money. Counted in this process, which is the only one that serves.
- * Nothing goes to a provider without a grant.
+ * calls that run at once, and money. Counted in this process, and where others serve from the same
+ * database, together with them: what is not in hand is a promise then, and 503 where the database
+ * cannot be asked. Nothing goes to a provider without a grant.
  */
 export interface Counters {
   /** What is taken of the rates of guardrails. */
   readonly rates: Rates
+  /** The clock whose windows these are. */
+  readonly clock: Clock
   /**
    * Takes all that is claimed, or nothing. Throws 429 where a limit is reached, with the time at
-   * which to try again, and 402 if a bound has not enough left. A promise only while the books are
-   * kept by another process.
+   * which to try again, and 402 if a bound has not enough left. A promise only while others have to be
+   * asked.
    */
-  take(claim: Claim & { money?: null }): Grant
   take(claim: Claim): Grant | Promise<Grant>
   /**
    * Takes what is claimed once the key has a place, after those that wait already. Throws as `take`
@@ -96,23 +99,23 @@ export interface Counters {
    * Counts a reading of a public dataset: by key for the minute, and by all keys together for the
    * day. Throws 429 where a limit is reached, and counts nothing then.
    */
-  countReading(actor: Pick<Actor, 'key_hash'>): void
+  countReading(actor: Pick<Actor, 'key_hash'>): void | Promise<void>
   /**
    * Counts a request without a key, by the network that it came from. Throws 429 where that has
    * sent as many in this minute as the config allows. At most 10,000 networks are told apart in a
-   * minute: all others share one place.
+   * minute: all others share one place. This node counts alone while the database cannot be asked.
    */
-  countVisit(network: string): void
+  countVisit(network: string): void | Promise<void>
   /**
    * Counts a request about files or about those of containers, by key. Throws 429 where the limit is
    * reached, and counts nothing then.
    */
-  countFileRequest(actor: Pick<Actor, 'key_hash'>): void
+  countFileRequest(actor: Pick<Actor, 'key_hash'>): void | Promise<void>
   /**
    * Counts a request of a management key to what only such may use. Throws 429 where the limit is
-   * reached, and counts nothing then.
+   * reached, and counts nothing then. This node counts alone while the database cannot be asked.
    */
-  countManagement(actor: Pick<Actor, 'key_hash'>): void
+  countManagement(actor: Pick<Actor, 'key_hash'>): void | Promise<void>
   /** Throws the 429 that `take` would for a call, and counts nothing. */
   check(actor: Claimant, call: Pick<CallBase, 'models'>): void
   /**
@@ -162,6 +165,59 @@ export interface WindowCounts {
   counts: Map<string, number>
 }
 
+/** What the nodes of one database count together. */
+export interface SharedCounts {
+  /** The clock of the database. */
+  clock: Clock
+  /** Has what a window counts counted by all nodes, under a name that no version changes. */
+  openWindow(name: string, window: CountedWindow): SharedWindow
+  /** Has places of calls given by all nodes together. */
+  openPlaces(places: CountedPlaces): SharedPlaces
+}
+
+/** What a node counts by name: what all nodes have taken but what it has in hand. */
+export interface CountedWindow {
+  /** In milliseconds. */
+  readonly length: number
+  readonly number: number
+  getCount(name: string): number
+  setCount(name: string, count: number): void
+}
+
+/** What all nodes count in a window. */
+export interface SharedWindow {
+  /**
+   * Resolves once there may be enough in hand, or it is known that there is not. Null: that is so
+   * already. Throws 503 where the database cannot be asked.
+   */
+  cover(name: string, count: number, maximum: number): Promise<void> | null
+  /** Hears of a count. */
+  note(name: string): void
+  /** Whether others have been asked for it in this window. */
+  isShared(name: string): boolean
+}
+
+/** The places that calls of a node are in. */
+export interface CountedPlaces {
+  count(name: string): number
+  /** Is told that some may be free. */
+  wake(name: string): void
+}
+
+/** The places of all nodes. */
+export interface SharedPlaces {
+  /** Counts those that are taken, as far as this node knows. */
+  getUsed(name: string): number
+  /** Whether this node has one in hand. */
+  isFree(name: string): boolean
+  /** As that of a window, for one place. */
+  cover(name: string, maximum: number): Promise<void> | null
+  /** Hears that a call has left. */
+  left(name: string): void
+  /** Resolves when it makes sense to ask again. */
+  awaitChange(): Promise<void>
+}
+
 const MINUTE = 60_000
 /** The most networks that are told apart in a minute: some hundred bytes each. */
 const MOST_NETWORKS = 10_000
@@ -178,14 +234,18 @@ interface Waiter {
  * minute is a full one, a day begins at midnight UTC. A clock that jumps gives no count back. The
  * counts of a window are dropped soon after it, so that keys which no longer call take no memory.
  * `freeSoFar` is how many calls of free models are on record today; `free` knows of those that are not.
+ * With `shared`, the limits are those of all nodes together, and its clock is the one that counts.
  */
 export function openCounters(
   config: Config,
-  clock: Clock,
+  own: Clock,
   ledger: Books,
   freeSoFar = 0,
-  free: FreeCalls = FORGETFUL,
+  { free = FORGETFUL, shared }: { free?: FreeCalls | undefined; shared?: SharedCounts } = {},
 ): Counters {
+  const clock = shared?.clock ?? own
+  /** Asks other nodes for what is not in hand; null where there are none. */
+  const cover = shared ? coverLimits : null
   let { limits, datasets, files, oauth, service_name } = config
   const minute = new Window(MINUTE, clock)
   const freeMinute = new Window(MINUTE, clock)
@@ -208,11 +268,14 @@ export function openCounters(
     ...[minute, freeMinute, freeDay, fileMinute, readingMinute, readingDay, visits],
     ...[managementMinute, rateRequests, rateTokens],
   ]
-  for (const [window, one] of windows.entries())
+  for (const [window, one] of windows.entries()) {
     one.onCount = (name, by) => {
       if (one === freeDay) free.note(one.number, one.getCount(name))
       tell?.({ window, name, by })
     }
+    one.shared = shared?.openWindow(SHARED_NAMES[window] as string, one) ?? null
+  }
+  const places = shared?.openPlaces({ count: name => countRunning(name), wake: wakeWaiters })
 
   function listLimits({ actor, call, request, place, isInBatch }: Claim): Limit[] {
     const key = actor.key_hash ?? ''
@@ -228,20 +291,24 @@ export function openCounters(
     if (request && requests_per_minute !== undefined)
       applicable.push(minute.buildLimit('requests-per-min', key, requests_per_minute))
     if (place && concurrent_requests !== undefined)
-      applicable.push(buildConcurrencyLimit(key, concurrent_requests))
+      applicable.push(buildPlaceLimit('concurrent-requests', key, concurrent_requests))
     if (!isInBatch) return applicable
     return applicable.map(limit => ({ ...limit, maximum: halveCount(limit.maximum) }))
   }
 
   const countRunning = (key: string) => (running.get(key) ?? 0) + (elsewhere.get(key) ?? 0)
 
-  const buildConcurrencyLimit = (key: string, maximum: number): Limit => ({
-    name: 'concurrent-requests',
-    maximum,
-    used: countRunning(key),
-    reset: clock.now().getTime() + RETRY_HINT,
-    count: () => enterPlace(key),
-  })
+  const countUsed = places ? (key: string) => places.getUsed(key) : countRunning
+
+  function buildPlaceLimit(name: string, key: string, maximum: number): Limit {
+    const limit: Limit = {
+      ...{ name, maximum, used: countUsed(key) },
+      reset: clock.now().getTime() + RETRY_HINT,
+      count: () => enterPlace(key),
+    }
+    if (places) limit.cover = (_, most) => places.cover(key, most)
+    return limit
+  }
 
   function enterPlace(key: string): void {
     addTo(running, key, 1)
@@ -252,6 +319,7 @@ export function openCounters(
     addTo(running, key, -1)
     tell?.({ window: null, name: key, by: -1 })
     wakeWaiters(key)
+    places?.left(key)
   }
 
   /** Gives free places to those that wait for them, in their order. */
@@ -267,7 +335,11 @@ export function openCounters(
 
   // A line of a batch may have fewer places: others do not wait for it.
   const findNext = (queue: Waiter[] | undefined, key: string): Waiter | undefined =>
-    queue?.find(({ maximum }) => countRunning(key) < maximum())
+    queue?.find(({ maximum }) => {
+      const most = maximum()
+      if (!places || most === Number.POSITIVE_INFINITY) return countRunning(key) < most
+      return places.isFree(key) && places.getUsed(key) < most
+    })
 
   /** Resolves once the key has a place, which is taken then. */
   async function waitForPlace(
@@ -286,7 +358,8 @@ export function openCounters(
     queue.push(waiter)
     wakeWaiters(key)
     try {
-      await cancellation.awaitUnlessCancelled(promise)
+      const free = places ? Promise.race([promise, askForPlace(places, key, waiter)]) : promise
+      await cancellation.awaitUnlessCancelled(free)
     } catch (thrown) {
       const at = queue.indexOf(waiter)
       if (at === -1) leavePlace(key)
@@ -296,7 +369,22 @@ export function openCounters(
     }
   }
 
+  /** Asks other nodes for a place until the waiter has one. Throws 503 where they cannot be asked. */
+  async function askForPlace(shared: SharedPlaces, key: string, waiter: Waiter): Promise<void> {
+    for (let failed = 0; waiting.get(key)?.includes(waiter); await shared.awaitChange())
+      try {
+        await shared.cover(key, waiter.maximum())
+        failed = 0
+        wakeWaiters(key)
+      } catch (thrown) {
+        failed += 1
+        if (failed === MOST_FAILED) throw thrown
+      }
+  }
+
   function take(claim: Claim): Grant | Promise<Grant> {
+    const pending = cover?.(listLimits(claim))
+    if (pending) return pending.then(() => take(claim))
     const { actor, money, instead, place, to } = claim
     if (instead) give(instead)
     if (to && money && !ledger.reserveElsewhere) {
@@ -355,8 +443,8 @@ export function openCounters(
 
   const rates = openRates(
     {
-      ...{ requests: rateRequests, tokens: rateTokens },
-      places: { count: countRunning, enter: enterPlace, leave: leavePlace },
+      ...{ requests: rateRequests, tokens: rateTokens, cover },
+      places: { buildLimit: buildPlaceLimit, leave: leavePlace },
     },
     clock,
   )
@@ -377,9 +465,21 @@ export function openCounters(
     return applicable
   }
 
+  /** Counts again once other nodes have been asked: by this node alone where they cannot be. */
+  const countLater = (
+    pending: Promise<unknown>,
+    again: () => void | Promise<void>,
+    buildOwn?: () => Limit,
+  ): Promise<void> =>
+    pending.then(again, (thrown: unknown) => {
+      if (!buildOwn) throw thrown
+      for (const limit of admit([buildOwn()])) limit.count()
+    })
+
   return {
     rates,
-    take: take as Counters['take'],
+    clock,
+    take,
     async takeInTurn(claim, cancellation) {
       if (limits.concurrent_requests === undefined) return take({ ...claim, place: true })
       await waitForPlace(claim, cancellation)
@@ -393,23 +493,40 @@ export function openCounters(
       }
     },
     give,
-    countReading({ key_hash }) {
-      for (const limit of admit(listReadingLimits(key_hash ?? ''))) limit.count()
+    countReading(actor) {
+      const applicable = listReadingLimits(actor.key_hash ?? '')
+      const pending = cover?.(applicable)
+      if (pending) return countLater(pending, () => this.countReading(actor))
+      for (const limit of admit(applicable)) limit.count()
     },
     countVisit(network) {
       const { requests_per_minute } = oauth
-      const limit = visits.buildLimit('oauth-per-min', network, requests_per_minute)
-      for (const reached of admit([limit])) reached.count()
-    },
-    countFileRequest({ key_hash }) {
-      const { requests_per_minute: maximum } = files
-      if (maximum === undefined) return
-      const limit = fileMinute.buildLimit('files-per-min', key_hash ?? '', maximum)
+      const named = ['oauth-per-min', network, requests_per_minute] as const
+      const limit = visits.buildLimit(...named)
+      const pending = cover?.([limit])
+      if (pending) {
+        const again = () => this.countVisit(network)
+        return countLater(pending, again, () => visits.buildLimit(...named))
+      }
       for (const one of admit([limit])) one.count()
     },
-    countManagement({ key_hash }) {
+    countFileRequest(actor) {
+      const { requests_per_minute: maximum } = files
+      if (maximum === undefined) return
+      const limit = fileMinute.buildLimit('files-per-min', actor.key_hash ?? '', maximum)
+      const pending = cover?.([limit])
+      if (pending) return countLater(pending, () => this.countFileRequest(actor))
+      for (const one of admit([limit])) one.count()
+    },
+    countManagement(actor) {
       const { management_per_minute: maximum } = limits
-      const limit = managementMinute.buildLimit('management-per-min', key_hash ?? '', maximum)
+      const named = ['management-per-min', actor.key_hash ?? '', maximum] as const
+      const limit = managementMinute.buildLimit(...named)
+      const pending = cover?.([limit])
+      if (pending) {
+        const again = () => this.countManagement(actor)
+        return countLater(pending, again, () => managementMinute.buildLimit(...named))
+      }
       for (const one of admit([limit])) one.count()
     },
     check(actor, call) {
@@ -421,7 +538,8 @@ export function openCounters(
     },
     reconfigure(other, freeSoFar) {
       ;({ limits, datasets, files, oauth, service_name } = other)
-      if (freeSoFar !== null)
+      // What all nodes count is known better.
+      if (freeSoFar !== null && !freeDay.shared?.isShared(ALL_KEYS))
         freeDay.setCount(ALL_KEYS, Math.max(freeSoFar, freeDay.getCount(ALL_KEYS)))
       for (const key of [...waiting.keys()]) wakeWaiters(key)
     },
@@ -455,6 +573,15 @@ const isOfWindow = ({ uncount }: Limit): boolean => uncount !== undefined
 
 const NO_LIMITS: Limit[] = []
 
+/** What windows are called among nodes, in their order. */
+const SHARED_NAMES = [
+  ...['requests', 'free', 'free-day', 'files', 'datasets', 'datasets-day', 'visits'],
+  ...['management', 'rate-requests', 'rate-tokens'],
+]
+
+/** How often a place is asked for in vain where the database is away: for some seconds. */
+const MOST_FAILED = 20
+
 const FORGETFUL: FreeCalls = { read: () => 0, note: () => undefined }
 
 /**
@@ -483,8 +610,8 @@ function isFreeModel(service_name: string, slug: string): boolean {
  * Counts by name within the current window of the clock, which may jump back and forth. Beyond the
  * most names, all others count as one.
  */
-class Window {
-  readonly #length: number
+class Window implements CountedWindow {
+  readonly length: number
   readonly #clock: Clock
   readonly #most: number
   /** The counts of the windows that were entered last, the current one at the end. */
@@ -493,9 +620,11 @@ class Window {
   #number = 0
   /** Hears of each count by a limit. */
   onCount: ((name: string, by: number) => void) | null = null
+  /** What other nodes count too; null where there are none. */
+  shared: SharedWindow | null = null
 
   constructor(length: number, clock: Clock, most = Number.POSITIVE_INFINITY) {
-    this.#length = length
+    this.length = length
     this.#clock = clock
     this.#most = most
   }
@@ -519,17 +648,20 @@ class Window {
   buildLimit(name: string, counter: string, maximum: number): Limit {
     const used = this.getCount(counter)
     const window = this.#number
-    return {
+    const limit: Limit = {
       name,
       maximum,
       used,
-      reset: (window + 1) * this.#length,
+      reset: (window + 1) * this.length,
       count: () => this.count(counter, 1),
       uncount: () => {
         this.#advance()
         if (this.#number === window) this.count(counter, -1)
       },
     }
+    const { shared } = this
+    if (shared) limit.cover = (count, most) => shared.cover(this.#findPlace(counter), count, most)
+    return limit
   }
 
   /** Adds to a count that others have told of; none falls below zero. */
@@ -541,6 +673,7 @@ class Window {
   count(counter: string, by: number): void {
     this.addCount(counter, by)
     this.onCount?.(counter, by)
+    this.shared?.note(this.#findPlace(counter))
   }
 
   exportCounts(): WindowCounts {
@@ -559,7 +692,7 @@ class Window {
   }
 
   #advance(): void {
-    const number = Math.floor(this.#clock.now().getTime() / this.#length)
+    const number = Math.floor(this.#clock.now().getTime() / this.length)
     if (number === this.#number) return
     const entered = this.#entered.get(number) ?? new Map<string, number>()
     // A clock that is set back begins no new window: what was counted in the later one still counts.

@@ -36,6 +36,20 @@ export interface Limit {
   count(): void
   /** Takes the count back, unless its window is over. Absent if it is a place. */
   uncount?(): void
+  /**
+   * Asks other nodes for what is not in hand of so much; null if there is no need to, or no sense in
+   * it. Absent where there are none.
+   */
+  cover?: (count: number, maximum: number) => Promise<void> | null
+}
+
+/**
+ * Resolves once other nodes have been asked for what is not in hand: then it is looked at again.
+ * Undefined where all is. Throws 503.
+ */
+export function coverLimits(limits: Limit[], count = 1): Promise<unknown> | undefined {
+  const pending = limits.flatMap(({ cover, maximum }) => cover?.(count, maximum) ?? [])
+  return pending.length === 0 ? undefined : Promise.all(pending)
 }
 
 /** What counts by name in a minute. */
@@ -76,17 +90,20 @@ export type DescribedRate = { scope: Rate['scope']; guardrail_id: string } & Par
  * fallbacks it has; its tokens are those of all its turns. Each account is counted by itself.
  */
 export interface Rates {
-  /** Takes a request of each, and perhaps a place, or nothing. Throws 429 where one is used up. */
-  take(rates: Rate[], claim: RateClaim): RateGrant
+  /**
+   * Takes a request of each, and perhaps a place, or nothing. Throws 429 where one is used up. A
+   * promise only while other nodes have to be asked, which throws 503 where they cannot be.
+   */
+  take(rates: Rate[], claim: RateClaim): RateGrant | Promise<RateGrant>
   /** Throws the 429 that `take` would, and counts nothing. */
   check(rates: Rate[]): void
   /** Gives the places back, and the requests if the call was not made. Does so once. */
   give(grant: RateGrant, isUnmade: boolean): void
   /**
    * Takes the tokens of a turn, or nothing. Throws 429 where too few are left in this minute, and
-   * 400 where no minute has as many.
+   * 400 where no minute has as many. A promise as that of `take`.
    */
-  takeTokens(rates: Rate[], count: number, isInBatch: boolean): TokenHold
+  takeTokens(rates: Rate[], count: number, isInBatch: boolean): TokenHold | Promise<TokenHold>
   /**
    * Counts what a turn took instead of what was expected. What it took beyond that counts in the
    * minute in which it ends; a minute that is over gets nothing back.
@@ -96,11 +113,10 @@ export interface Rates {
   describe(rates: Rate[]): DescribedRate[]
 }
 
-/** Counts the calls that run, by name, here and in another process. */
+/** Counts the calls that run, by account. */
 interface Places {
-  count(name: string): number
-  enter(name: string): void
-  leave(name: string): void
+  buildLimit(name: string, account: Account, maximum: number): Limit
+  leave(account: Account): void
 }
 
 /** What rates are counted in. */
@@ -108,6 +124,8 @@ interface RateBooks {
   requests: Minute
   tokens: Minute
   places: Places
+  /** Null where there are no other nodes. */
+  cover: typeof coverLimits | null
 }
 
 /** Milliseconds to wait when all places are taken: it is unknown when a call ends. */
@@ -122,11 +140,9 @@ const NAMES: Record<RateField, string> = {
 const OWNERS = { workspace: 'its workspace', member: 'its member', key: 'this key' }
 
 /** Counts rates in these books. */
-export function openRates({ requests, tokens, places }: RateBooks, clock: Clock): Rates {
+export function openRates({ requests, tokens, places, cover }: RateBooks, clock: Clock): Rates {
   const buildPlaceLimit = (name: string, account: Account, maximum: number): Limit => ({
-    ...{ name, maximum, used: places.count(account) },
-    reset: clock.now().getTime() + RETRY_HINT,
-    count: () => places.enter(account),
+    ...places.buildLimit(name, account, maximum),
     uncount: () => places.leave(account),
   })
 
@@ -155,19 +171,40 @@ export function openRates({ requests, tokens, places }: RateBooks, clock: Clock)
     places: listLimits(rates, 'concurrent_requests'),
   })
 
+  function take(rates: Rate[], claim: RateClaim): RateGrant | Promise<RateGrant> {
+    const grant = listOfCall(rates)
+    if (!claim.place) grant.places = []
+    const limits = [...grant.requests, ...grant.places]
+    const applicable = claim.isInBatch
+      ? limits.map(limit => ({ ...limit, maximum: halveCount(limit.maximum) }))
+      : limits
+    const pending = cover?.(applicable)
+    if (pending) return pending.then(() => take(rates, claim))
+    for (const limit of admit(applicable)) limit.count()
+    return grant
+  }
+
+  function takeTokens(
+    rates: Rate[],
+    count: number,
+    isInBatch: boolean,
+  ): TokenHold | Promise<TokenHold> {
+    const limits = listLimits(rates, 'tokens_per_minute')
+    const smaller = limits.find(({ maximum }) => count > maximum)
+    if (smaller) throw neverFits(smaller, count)
+    // A line of a batch that is larger than half a limit has to fit at some time.
+    const most = ({ maximum }: Limit) => Math.max(count, Math.floor(maximum / 2))
+    const applicable = isInBatch ? limits.map(one => ({ ...one, maximum: most(one) })) : limits
+    const pending = cover?.(applicable, count)
+    if (pending) return pending.then(() => takeTokens(rates, count, isInBatch))
+    admit(applicable, count)
+    const accounts = rates.flatMap(rate => (rate.tokens_per_minute === null ? [] : rate.account))
+    for (const account of accounts) tokens.count(account, count)
+    return { accounts, count, minute: tokens.number }
+  }
+
   return {
-    take(rates, { isInBatch, place }) {
-      const grant = listOfCall(rates)
-      if (!place) grant.places = []
-      const limits = [...grant.requests, ...grant.places]
-      admit(
-        isInBatch
-          ? limits.map(limit => ({ ...limit, maximum: halveCount(limit.maximum) }))
-          : limits,
-      )
-      for (const limit of limits) limit.count()
-      return grant
-    },
+    take,
     check(rates) {
       const { requests, places } = listOfCall(rates)
       admit([...requests, ...places, ...listLimits(rates, 'tokens_per_minute')])
@@ -179,17 +216,7 @@ export function openRates({ requests, tokens, places }: RateBooks, clock: Clock)
       if (isUnmade) for (const { uncount } of requests) uncount?.()
       for (const { uncount } of places) uncount?.()
     },
-    takeTokens(rates, count, isInBatch) {
-      const limits = listLimits(rates, 'tokens_per_minute')
-      const smaller = limits.find(({ maximum }) => count > maximum)
-      if (smaller) throw neverFits(smaller, count)
-      // A line of a batch that is larger than half a limit has to fit at some time.
-      const most = ({ maximum }: Limit) => Math.max(count, Math.floor(maximum / 2))
-      admit(isInBatch ? limits.map(one => ({ ...one, maximum: most(one) })) : limits, count)
-      const accounts = rates.flatMap(rate => (rate.tokens_per_minute === null ? [] : rate.account))
-      for (const account of accounts) tokens.count(account, count)
-      return { accounts, count, minute: tokens.number }
-    },
+    takeTokens,
     settleTokens({ accounts, count, minute }, used) {
       const by = minute === tokens.number ? used - count : Math.max(0, used - count)
       if (by !== 0) for (const account of accounts) tokens.count(account, by)

@@ -30,8 +30,8 @@ export type BenchmarkQuery = Static<typeof BenchmarkQuery>
  * Shows scores of models in benchmarks. This gateway runs none and copies none, so there are no
  * results. Throws 429.
  */
-export function getBenchmarks(world: DatasetWorld, actor: Actor, query: BenchmarkQuery) {
-  if (actor.kind !== 'operator') world.traffic.counters.countReading(actor)
+export async function getBenchmarks(world: DatasetWorld, actor: Actor, query: BenchmarkQuery) {
+  if (actor.kind !== 'operator') await world.traffic.counters.countReading(actor)
   return {
     data: [],
     meta: {

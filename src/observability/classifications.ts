@@ -14,8 +14,8 @@ const WINDOW_DAYS = 7
  * Shows which tasks calls were about. This gateway does not classify what its callers write, so it
  * knows none. Throws 429.
  */
-export function getTaskClassifications(world: DatasetWorld, actor: Actor, _query: TaskQuery) {
-  if (actor.kind !== 'operator') world.traffic.counters.countReading(actor)
+export async function getTaskClassifications(world: DatasetWorld, actor: Actor, _query: TaskQuery) {
+  if (actor.kind !== 'operator') await world.traffic.counters.countReading(actor)
   const yesterday = toDay(toHour(world.clock.now().getTime())) - 1
   return {
     data: {

@@ -23,7 +23,7 @@ export interface DatasetWorld extends ReadingWorld {
       ): Pick<Model, 'input_modalities' | 'output_modalities' | 'unlisted'> | undefined
     }
   }
-  traffic: { counters: { countReading(actor: Pick<Actor, 'key_hash'>): void } }
+  traffic: { counters: { countReading(actor: Pick<Actor, 'key_hash'>): void | Promise<void> } }
 }
 
 /** The version of all datasets (specification, Versioning 3). */
@@ -61,7 +61,7 @@ export type DayRange = Static<typeof DayRange>
 export async function openDataset(world: DatasetWorld, actor: Actor): Promise<Reading> {
   if (actor.kind !== 'operator') {
     if (!world.config.datasets.enabled) throw notFound('Datasets are switched off here')
-    world.traffic.counters.countReading(actor)
+    await world.traffic.counters.countReading(actor)
   }
   const reading = new Reading(world)
   await reading.rollUp()

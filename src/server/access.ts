@@ -78,7 +78,7 @@ export const requireManagementKey = (gateway: Gateway, members = false) =>
   createGuard('management', async ({ request }) => {
     const actor = await identifyActor(gateway, request)
     if (actor.kind !== 'management' && !(members && actor.kind === 'member')) throw denied(MANAGED)
-    gateway.traffic.counters.countManagement({ key_hash: actor.key_hash ?? actor.user_id })
+    await gateway.traffic.counters.countManagement({ key_hash: actor.key_hash ?? actor.user_id })
     return { actor }
   })
 

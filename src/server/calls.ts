@@ -181,7 +181,7 @@ function startCached(
   { kept, use }: Caching,
 ): Promise<Answer<Kind>> {
   const { gateway, dialect, actor } = routeContext
-  if (kept) return Promise.try(() => replayAnswer(gateway, actor, call, kept))
+  if (kept) return replayAnswer(gateway, actor, call, kept)
   return startAnswer(routeContext, { ...call, isGathered: true }).then(answer =>
     keepAnswer(gateway, dialect.kind, answer, use),
   )

@@ -211,7 +211,7 @@ export function renderRates(gateway: Gateway, actor: Actor): Record<string, stri
   const { rates } = getPolicy(gateway, actor)
   if (!rates) return {}
   const { counters } = gateway.traffic
-  return renderNearest(counters.rates.describe(rates), gateway.clock.now().getTime())
+  return renderNearest(counters.rates.describe(rates), counters.clock.now().getTime())
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   PATIENCE,
   run,
 } from './postgres/connection.ts'
+import { openSharedCounts } from './postgres/counts.ts'
 import { inspectLeases, LOCK_LEDGER } from './postgres/leases.ts'
 import { createNodeStore } from './postgres/nodes.ts'
 import { openSchema } from './postgres/opening.ts'
@@ -130,6 +131,8 @@ export async function openPostgres({
     },
     nodes: createNodeStore(pool, self),
     shared: createSharedStore(pool, name),
+    openCounts: (incarnation, ticks) =>
+      openSharedCounts({ connect: () => connect(url, 1), incarnation, ticks }),
     async close() {
       await recordLog?.settle()
       await pool.close()

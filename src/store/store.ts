@@ -3,6 +3,7 @@ import type { SealStore } from '../limits/seals.ts'
 import type { RollupStore } from '../observability/rollups.ts'
 import type { WriteLogStore } from '../observability/write-log.ts'
 import type { Owner } from '../resources/workspaces/store.ts'
+import type { NodeCounts } from './postgres/counts.ts'
 import type { NodeStore } from './postgres/nodes.ts'
 import type { SharedStore } from './postgres/shared.ts'
 import type { openNouns } from './sql/contents.ts'
@@ -23,6 +24,8 @@ export interface Store extends Omit<ReturnType<typeof openNouns>, 'ledger'> {
   nodes?: NodeStore
   /** What they remember together. */
   shared?: SharedStore
+  /** Opens what the nodes of a database count together, for one of them. */
+  openCounts?(incarnation: string, ticks: () => number): Promise<NodeCounts>
   /** Returns the owner of this store. The candidate becomes the owner if there is none yet. */
   owner(candidate: Owner): Promise<Owner>
   /** Returns a number that changes exactly when another process has written. */

@@ -179,8 +179,8 @@ async function readTwice({ gateway }: House): Promise<number> {
   const actor = { ...getOperator(gateway), kind: 'inference' as const, key_hash: 'k' }
   const read = () => getBenchmarks(gateway, actor, {})
   try {
-    read()
-    read()
+    await read()
+    await read()
     return 200
   } catch (thrown) {
     return (thrown as { status: number }).status

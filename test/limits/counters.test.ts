@@ -399,7 +399,7 @@ describe('free models', () => {
     config.limits.free_models = { requests_per_day: 3 }
     const call = () => {
       // Each process opens the file anew, and has one call on record.
-      const counters = openCounters(config, clock, NO_BOOKS, 1, openFreeCalls(data))
+      const counters = openCounters(config, clock, NO_BOOKS, 1, { free: openFreeCalls(data) })
       return counters.take({ actor: KEY, call: { models: [FREE.id] }, request: true })
     }
     expect([call(), call()]).toHaveLength(2)

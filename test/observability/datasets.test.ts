@@ -362,14 +362,15 @@ describe('a key of one workspace reads', () => {
 
 test('what nobody has measured here is empty, and says of which days', async () => {
   const { gateway } = await openHistory([])
-  expect(getTaskClassifications(gateway, getOperator(gateway), {}).data).toEqual({
+  const { data } = await getTaskClassifications(gateway, getOperator(gateway), {})
+  expect(data).toEqual({
     window_days: 7,
     as_of: '2026-03-11',
     classifications: [],
     macro_categories: [],
   })
   const query = { source: 'openrouter', task_type: 'search' } as const
-  expect(getBenchmarks(gateway, getOperator(gateway), query)).toMatchObject({
+  expect(await getBenchmarks(gateway, getOperator(gateway), query)).toMatchObject({
     data: [],
     meta: { source: 'openrouter', task_type: 'search', model_count: 0 },
   })

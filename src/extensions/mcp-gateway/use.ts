@@ -59,7 +59,7 @@ export async function useServer(
   const { counters } = world.traffic
   run.follow(asker.signal)
   try {
-    admitRun(world, run as unknown as Run)
+    await admitRun(world, run as unknown as Run)
     if (run.policy.contentShare) startTranscript(world, run as unknown as Run)
     await filterRun(world, run)
     if (run.blocked) throw run.blocked

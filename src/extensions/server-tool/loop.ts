@@ -210,7 +210,7 @@ export class ToolLoop implements UsedTools {
    * Returns the call of the next turn; null if none follows. After a condition holds, one turn
    * without tools follows.
    */
-  takeNextCall(world: ToolWorld, run: Run, call: TextCall): TextCall | null {
+  takeNextCall(world: ToolWorld, run: Run, call: TextCall): TextCall | null | Promise<TextCall> {
     const uses = this.#current
     const turn = this.#turn
     this.#current = []
@@ -225,8 +225,15 @@ export class ToolLoop implements UsedTools {
     }
     const stop = findStop(stops, progress)
     if (stop?.type === 'max_cost' || stop?.type === 'max_tokens_used') run.tree?.end(stop.type)
-    this.#isLast = run.steps.length >= countMostTurns(stops) || stop !== undefined
-    if (run.within === null) this.#isLast = setTurnAside(world, run, this.#isLast)
+    const isLast = run.steps.length >= countMostTurns(stops) || stop !== undefined
+    const decided = run.within === null ? setTurnAside(world, run, isLast) : isLast
+    return decided instanceof Promise
+      ? decided.then(last => this.#buildNextCall(call, turn, uses, last))
+      : this.#buildNextCall(call, turn, uses, decided)
+  }
+
+  #buildNextCall(call: TextCall, turn: Turn, uses: ToolUse[], isLast: boolean): TextCall {
+    this.#isLast = isLast
     return {
       ...call,
       messages: [
@@ -292,7 +299,11 @@ export const findLoop = ({ toolLoop }: Pick<Run, 'toolLoop'>): ToolLoop | null =
  * Sets aside the turn that follows the next one of a client's call, which is the last one if there is
  * nothing left for another. Returns whether it is.
  */
-export const setTurnAside = (world: ToolWorld, run: Run, isLast = false): boolean =>
+export const setTurnAside = (
+  world: ToolWorld,
+  run: Run,
+  isLast = false,
+): boolean | Promise<boolean> =>
   run.tree?.prepareTurn(isLast, () => {
     const { actor, call } = run
     const isInBatch = call.origin.batch_id !== undefined

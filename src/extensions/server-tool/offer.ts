@@ -94,7 +94,7 @@ async function offer(world: ToolWorld, run: Run, asked: TextCall): Promise<void>
   run.toolLoop = loop
   const params = chooseTool(world, call, offers.flat())
   run.tree ??= createTree(world, run)
-  const isLast = run.within === null && !run.isDry && setTurnAside(world, run)
+  const isLast = run.within === null && !run.isDry && (await setTurnAside(world, run))
   run.call = {
     ...call,
     tools: [...shown, ...offers.flat().map(({ definition }) => toTool(definition))],

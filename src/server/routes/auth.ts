@@ -88,7 +88,7 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
     (render: (gateway: Gateway, request: Request) => Promise<Response>) =>
     ({ request }: { request: Request }) =>
       showPage(async () => {
-        countVisit(gateway, request, findPeer)
+        await countVisit(gateway, request, findPeer)
         return isAtConsole(gateway, request)
           ? render(gateway, request)
           : leadToConsole(gateway, request)
@@ -165,7 +165,7 @@ export function createConsentRoutes(gateway: Gateway, findPeer: FindRequestPeer)
       '/auth/backchannel-logout',
       ({ request }) =>
         answerProvider(gateway, request, async () => {
-          countVisit(gateway, request, findPeer)
+          await countVisit(gateway, request, findPeer)
           const { logout_token } = await readFormOf(request, LogoutForm)
           await takeLogout(gateway, logout_token)
         }),

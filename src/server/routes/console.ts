@@ -46,7 +46,7 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
   }
   const requireSession = async (request: Request): Promise<Session> => {
     requireConsole(request)
-    countVisit(gateway, request, findPeer)
+    await countVisit(gateway, request, findPeer)
     const session = await findConsoleSession(gateway, request)
     if (!session) throw unauthenticated('Sign in first')
     return session
@@ -79,7 +79,7 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
       '/console/session',
       async ({ request }) => {
         requireConsole(request)
-        countVisit(gateway, request, findPeer)
+        await countVisit(gateway, request, findPeer)
         return Response.json(
           { data: await describeSession(gateway, await findConsoleSession(gateway, request)) },
           { headers: { 'cache-control': 'no-store' } },
@@ -95,7 +95,7 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
       '/console/session',
       async ({ request }) => {
         requireConsole(request)
-        countVisit(gateway, request, findPeer)
+        await countVisit(gateway, request, findPeer)
         refuseOtherSites(gateway, request)
         refusePlain(gateway, request)
         const { key } = requireValid(KeySignIn, await readBody(request, KeySignIn))

@@ -28,8 +28,9 @@ export function createContainerRoutes(gateway: Gateway, findPeer: FindRequestPee
     (answer: (context: ContainerContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
       refuseRegion(gateway, request, findPeer, 'Containers')
-      gateway.traffic.counters.countFileRequest(actor)
-      return answer({ actor, request, params: params as ContainerContext['params'] })
+      const counted = gateway.traffic.counters.countFileRequest(actor)
+      const context = { actor, request, params: params as ContainerContext['params'] }
+      return counted ? counted.then(() => answer(context)) : answer(context)
     }
   return new Routes(requireKeyInEitherHeader(gateway))
     .get(

@@ -63,8 +63,9 @@ export function createFileRoutes(gateway: Gateway, findPeer: FindRequestPeer): R
     (answer: (context: FileContext) => unknown) =>
     ({ actor, request, params }: { actor: Actor; request: Request; params: object }) => {
       refuseRegion(gateway, request, findPeer)
-      gateway.traffic.counters.countFileRequest(actor)
-      return answer({ actor, request, params: params as FileContext['params'] })
+      const counted = gateway.traffic.counters.countFileRequest(actor)
+      const context = { actor, request, params: params as FileContext['params'] }
+      return counted ? counted.then(() => answer(context)) : answer(context)
     }
   const readScope = (request: Request) => readQuery(request, FileScope)
   return new Routes(requireKeyInEitherHeaderOrSession(gateway))

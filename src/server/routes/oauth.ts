@@ -35,7 +35,7 @@ export function createTokenRoutes(gateway: Gateway, findPeer: FindRequestPeer) {
   return new Routes(allowAnyone()).post(
     '/oauth/token',
     async ({ request }) => {
-      countVisit(gateway, request, findPeer)
+      await countVisit(gateway, request, findPeer)
       const form = requireValid(TokenExchange, omitEmpty(await readForm(request)))
       const answer = await exchangeToken(gateway, form)
       return Response.json(answer, { headers: { 'cache-control': 'no-store' } })

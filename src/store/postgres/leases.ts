@@ -1,14 +1,8 @@
 import type { SQL } from 'bun'
 import { computeFirstDay, type Period } from '../../base/clock.ts'
 import { unavailable } from '../../base/errors.ts'
-import {
-  type LeaseRequest,
-  type LeaseStore,
-  type Lent,
-  listMeters,
-  type Meter,
-} from '../../limits/leases.ts'
-import type { Account, Charge, DaySpend } from '../../limits/ledger.ts'
+import { type LeaseRequest, type LeaseStore, type Lent, listMeters } from '../../limits/leases.ts'
+import type { Account, Charge, DaySpend, Meter } from '../../limits/ledger.ts'
 import type { EntryRows } from '../sql/generations/rows.ts'
 import { parseRow, type RawRow } from '../sql/ledger.ts'
 import { type Prepared, prepare } from '../sql/write.ts'

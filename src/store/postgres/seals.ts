@@ -96,6 +96,7 @@ const LIST_COLUMNS = `select c.relname as table, a.attname as name,
 export const OF_SERVERS = [
   ...['gate', 'numbers', 'nodes', 'jobs', 'sightings', 'marks', 'kept_calls', 'homes'],
   ...['accounts', 'leases', 'charged'],
+  ...['counts', 'places'],
 ]
 
 const LIST_TABLES = `select tablename as name from pg_tables

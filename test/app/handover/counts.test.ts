@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { giveCounts, takeCounts } from '../../../src/app/handover/counts.ts'
 import { parseConfig } from '../../../src/config.ts'
-import { type Counters, openCounters } from '../../../src/limits/counters.ts'
+import { type Counters, type Grant, openCounters } from '../../../src/limits/counters.ts'
 import type { Ledger } from '../../../src/limits/ledger.ts'
 import { openChannels } from '../../support/channels.ts'
 import { TestClock } from '../../support/gateway.ts'
@@ -27,7 +27,7 @@ afterEach(() => channels.close())
 
 /** Takes a request and a place, and returns what gives the place back. */
 function acquire(counters: Counters): () => void {
-  const grant = counters.take({ actor: KEY, call: CALL, request: true, place: true })
+  const grant = counters.take({ actor: KEY, call: CALL, request: true, place: true }) as Grant
   return () => counters.give(grant)
 }
 

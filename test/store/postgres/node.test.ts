@@ -263,6 +263,8 @@ if (await hasPostgres()) {
 
   /** Takes away what a step makes. */
   async function undoStep(step: string): Promise<void> {
+    for (const [, kind, name] of step.matchAll(/^create (function|view) (\w+)/gm))
+      await postgres.run(`drop ${kind} gateway.${name}`)
     for (const [, table] of step.matchAll(/create (?:unlogged )?table (\w+)/g))
       await postgres.run(`drop table gateway.${table}`)
     for (const [, table, column] of step.matchAll(/alter table (\w+) add column (\w+)/g))
