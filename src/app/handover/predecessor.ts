@@ -20,9 +20,6 @@ import { type GivenAnswers, giveKeptCalls } from './kept-calls.ts'
 /** Runs a method of the store in another process. */
 type RunElsewhere = (noun: string, method: string, parameters: unknown[]) => Promise<unknown>
 
-/** What stays with this process: its own connection. */
-const OWN = new Set(['owner', 'version', 'close'])
-
 /**
  * Where the methods of a store run: here, as long as this process has the data directory, then in
  * the process that has taken it over. In between they wait.
@@ -33,10 +30,10 @@ class StoreSwitch {
   #running = 0
   #onIdle: (() => void) | null = null
 
-  /** Puts itself before every method of a store. */
+  /** Puts itself before every method of a noun: what the store does itself is of its own connection. */
   constructor(store: Store) {
     for (const [noun, part] of Object.entries(store))
-      if (!OWN.has(noun)) this.#place(noun, part as object)
+      if (typeof part === 'object') this.#place(noun, part)
   }
 
   /** Holds back what begins from now on, and waits for what runs. */

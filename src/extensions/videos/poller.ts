@@ -22,10 +22,12 @@ export interface PollPace extends CallbackPace {
   longestPause: number
   /** The longest pause after failures. */
   longestRetry: number
+  /** The pause between two looks at what others follow. */
+  handedPause: number
 }
 
 const POLL_PACE: PollPace = {
-  ...{ firstPause: 2_000, longestPause: 20_000, longestRetry: 300_000 },
+  ...{ firstPause: 2_000, longestPause: 20_000, longestRetry: 300_000, handedPause: 1_000 },
   ...CALLBACK_PACE,
 }
 
@@ -59,7 +61,10 @@ class JobPoller implements VideoJobs {
   readonly #world: ExtensionWorld
   readonly #pace: PollPace
   readonly #jobs = new Map<string, FollowedJob>()
-  /** What is set aside for jobs that another server is to follow, until it has looked for them. */
+  /**
+   * What is set aside here for jobs that another server follows, until they have ended: what a node
+   * has on lease keeps others from spending it.
+   */
   readonly #handed = new Map<string, Hold>()
   /** The jobs whose end is being written. */
   readonly #ending = new Set<string>()
@@ -68,6 +73,7 @@ class JobPoller implements VideoJobs {
   readonly #callbacks: Callbacks
   #isStarted = false
   #timer: ReturnType<typeof setTimeout> | undefined
+  #watch: ReturnType<typeof setInterval> | undefined
   #unlisten: () => void = () => undefined
 
   constructor(world: CallbackWorld, pace: PollPace) {
@@ -112,6 +118,7 @@ class JobPoller implements VideoJobs {
   forget(): void {
     for (const { hold } of this.#jobs.values()) if (hold) this.#world.ledger.release(hold)
     this.#jobs.clear()
+    this.#watchHanded()
   }
 
   async start(): Promise<void> {
@@ -126,6 +133,7 @@ class JobPoller implements VideoJobs {
   async stop(): Promise<void> {
     this.#isStarted = false
     this.#unlisten()
+    this.#unwatch()
     clearTimeout(this.#timer)
     for (const request of this.#requests) request.cancel(STOPPED)
     await this.#callbacks.stop()
@@ -137,17 +145,34 @@ class JobPoller implements VideoJobs {
     await this.#callbacks.rest()
   }
 
-  /** Leaves a job to the server that has the jobs, and its money set aside until that has seen it. */
+  /** Leaves a job to the server that has the jobs. */
   #handOver({ id }: VideoJob, hold: Hold | null): void {
     if (!hold) return
     this.#handed.set(id, hold)
-    void this.#world.jobs?.waitForLook().then(() => this.#release(id))
+    this.#watchHanded()
   }
 
-  #release(id: string): void {
-    const hold = this.#handed.get(id)
-    this.#handed.delete(id)
-    if (hold) this.#world.ledger.release(hold)
+  #watchHanded(): void {
+    if (this.#handed.size === 0) return
+    this.#watch ??= setInterval(() => void this.#releaseEnded(), this.#pace.handedPause)
+    this.#watch.unref()
+  }
+
+  async #releaseEnded(): Promise<void> {
+    const open = await this.#world.store.videos.listOpen().catch(() => null)
+    if (!open) return
+    const ids = new Set(open.map(({ id }) => id))
+    for (const [id, hold] of this.#handed) {
+      if (ids.has(id)) continue
+      this.#handed.delete(id)
+      this.#world.ledger.release(hold)
+    }
+    if (this.#handed.size === 0) this.#unwatch()
+  }
+
+  #unwatch(): void {
+    clearInterval(this.#watch)
+    this.#watch = undefined
   }
 
   #getLongest(): number {

@@ -12,8 +12,6 @@ import type { DestinationStore } from './store.ts'
 export interface BackgroundTurn {
   /** Asked before each piece of work: a server may have stood still while another one began. */
   readonly isHeld: boolean
-  /** Resolves when the server that has the work has looked for what was begun elsewhere. */
-  waitForLook(): Promise<void>
   /** Lists the keys of the calls that were recorded since this was asked last; none at first. */
   listUsedKeys(): Promise<(string | null)[]>
   /** The id of this server. */

@@ -40,8 +40,6 @@ export interface Jobs {
   release(): Promise<void>
   /** The id of this node. */
   readonly node: string
-  /** Resolves when the node that has the jobs has looked for work since, and never if it is this one. */
-  waitForLook(): Promise<void>
   /** Lists the keys of the calls that were recorded since this was asked last; none at first. */
   listUsedKeys(): Promise<(string | null)[]>
   /** Tells the node that has the jobs that something was seen. Never throws. */
@@ -75,9 +73,6 @@ export class ClaimedJobs implements Jobs {
   #timer: ReturnType<typeof setInterval> | undefined
   #asking: Promise<void> | null = null
   #settling: Promise<void> | null = null
-  /** How often this node has looked for work. */
-  #looks = 0
-  #waiters: Waiter[] = []
   #lastRecord: number | null = null
   #lastSighting: string | null = null
 
@@ -120,7 +115,6 @@ export class ClaimedJobs implements Jobs {
     if (worker) await this.#endWork(worker)
     clearInterval(this.#timer)
     await this.#asking
-    this.#waiters = []
     if (this.#heardAt === null) return
     this.#heardAt = null
     const { incarnation } = this.#node
@@ -128,12 +122,6 @@ export class ClaimedJobs implements Jobs {
     await answerWithin(PATIENCE.version, () => run(this.#pool, RELEASE, [incarnation])).catch(
       () => undefined,
     )
-  }
-
-  waitForLook(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#waiters.push({ resolve, since: null })
-    return promise
   }
 
   async listUsedKeys(): Promise<(string | null)[]> {
@@ -165,7 +153,6 @@ export class ClaimedJobs implements Jobs {
     this.#settling ??= this.#settle().finally(() => {
       this.#settling = null
     })
-    if (!this.isHeld && this.#waiters.length > 0) await this.#watchLooks().catch(() => undefined)
   }
 
   #ask(): Promise<void> {
@@ -180,7 +167,7 @@ export class ClaimedJobs implements Jobs {
     const askedAt = this.#ticks()
     try {
       const claimed = await answerWithin(PATIENCE.version, () =>
-        run(this.#pool, CLAIM, [id, incarnation, LOST, this.#looks]),
+        run(this.#pool, CLAIM, [id, incarnation, LOST]),
       )
       // What was to be done meanwhile was left.
       if (this.#isWorking && !this.isHeld) this.#hasLapsed = true
@@ -202,7 +189,6 @@ export class ClaimedJobs implements Jobs {
       const found = await answerWithin(PATIENCE.version, () => findWork(this.#pool))
       if (!this.isHeld) return
       await worker.look(found)
-      this.#looks += 1
     } catch {
       // The store does not answer: it is tried again with the next beat.
     }
@@ -223,40 +209,13 @@ export class ClaimedJobs implements Jobs {
     await worker.end()
     this.#isWorking = false
   }
-
-  /** Finds out for those who wait what the node has looked at that has the jobs. */
-  async #watchLooks(): Promise<void> {
-    const [holder] = await answerWithin(PATIENCE.version, () =>
-      run<Look>(this.#pool, 'select incarnation, looks from jobs'),
-    )
-    if (!holder) return
-    this.#waiters = this.#waiters.filter(waiter => {
-      if (waiter.since?.incarnation !== holder.incarnation) waiter.since = holder
-      // The next may have begun before: the one after that has not.
-      const isOver = holder.looks >= waiter.since.looks + 2
-      if (isOver) waiter.resolve()
-      return !isOver
-    })
-  }
-}
-
-/** How often a process has looked for work. */
-interface Look {
-  incarnation: string
-  looks: number
-}
-
-interface Waiter {
-  resolve(): void
-  /** The last look before it began to wait; null until that is known. */
-  since: Look | null
 }
 
 // One of the same directory has ended: that is locked.
 const CLAIM = `insert into jobs
-  values ('jobs', ?1, ?2, clock_timestamp() + ?3::float8 * interval '1 second', ?4)
+  values ('jobs', ?1, ?2, clock_timestamp() + ?3::float8 * interval '1 second')
   on conflict (name) do update set node = excluded.node, incarnation = excluded.incarnation,
-    until = excluded.until, looks = excluded.looks
+    until = excluded.until
   where jobs.node = excluded.node or jobs.until < clock_timestamp()
   returning 1`
 

@@ -39,8 +39,7 @@ create table jobs (
   name text collate "C" primary key,
   node text collate "C" not null,
   incarnation text collate "C" not null,
-  until timestamptz not null,
-  looks bigint not null
+  until timestamptz not null
 );
 
 -- What providers have said to a server that has not the jobs, and when last.
