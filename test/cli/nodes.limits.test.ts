@@ -17,7 +17,7 @@ if (await hasPostgres()) {
   const WHOLE = 0.005
   const toNanos = (usd: number) => BigInt(Math.round(usd * 1e9))
 
-  test('three servers spend what limits allow and no more, though one is killed meanwhile', async () => {
+  test('A-21 three servers spend what limits allow and no more, though one is killed meanwhile', async () => {
     await using nodes = await openNodes({ models })
     const { postgres, management_key: key, read } = nodes
     const [a, b, c] = [await nodes.start(), await nodes.start(), await nodes.start()]
