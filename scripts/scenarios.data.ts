@@ -201,40 +201,6 @@ export const COMMANDS: Record<string, string> = {
 
 /** Scenarios about what there is not, by number, with why. */
 export const ABSENT: Record<string, string> = {
-  'X-48': 'TLS listener: 1.0/1.1, weak ciphers, no SNI, renegotiation, client cert',
-  'O-01': 'offered load 2× and 10× saturation',
-  'O-02': 'event-loop lag > 200 ms (induced)',
-  'O-03': 'heap/RSS at 80/92/95 % of the configured ceiling (fake monitor and real)',
-  'O-04':
-    '1 000 concurrent streams × 20 events/s, 10 min; with content filters; with a destination',
-  'O-05': 'per-key and per-workspace fairness: one key sends 90 % of the load',
-  'O-06': 'all queues bounded: list them, fill each',
-  'O-07': 'SIGTERM with 200 streams running (30 s)',
-  'O-08': 'second SIGTERM / SIGINT; SIGHUP; SIGPIPE; SIGTERM during migration, during settle',
-  'O-09': 'rolling restart behind a load balancer, 20 restarts under load',
-  'O-10': 'fd limit 256 / 1 024 with 2× connections',
-  'O-11': 'Bun.serve worker crash loop, bad config, huge config, catalog of 10⁵ models or empty',
-  'O-12': '8 h soak, random seeds of U+C+D faults at 100 rps',
-  'O-13': 'orphan promise rejection / throw in a timer / throw in a stream callback',
-  'O-14': 'cold start with 10⁶ ledger rows and 1 000 open attempts',
-  'R-01': 'run the X- and C-suites against the downloaded release artifact',
-  'R-02': 'reproducible build, lockfile frozen, no scripts, no network after install',
-  'R-03': 'dependency budget and age',
-  'R-04': 'first start with no configuration',
-  'R-05': 'hostile working directory',
-  'R-06': 'strings on the binary',
-}
-
-/** Scenarios that a command tries which is no test, by number: too long for one, or of the whole. */
-export const COMMANDS: Record<string, string> = {
-  'O-12': 'bun run bench:soak --minutes 480',
-  'R-01': 'bun run reliability',
-}
-
-/** Scenarios about what there is not, by number, with why. */
-export const ABSENT: Record<string, string> = {
-  'A-21':
-    'A data directory has one server, whose lock S-15 tries: there is no store that nodes could share',
   'X-48':
     'There is no TLS listener: the server speaks plain HTTP, on loopback by default, and a proxy ends TLS',
 }

@@ -13,7 +13,7 @@ import type {
   Meter,
 } from './ledger.ts'
 
-export const nameMeter = ({ account, byok }: Pick<Bound, 'account' | 'byok'>): Meter =>
+const nameMeter = ({ account, byok }: Pick<Bound, 'account' | 'byok'>): Meter =>
   `${byok ? 'any' : 'own'} ${account}`
 
 /** Lists the meters that count what is paid one way from these accounts. */
