@@ -264,7 +264,8 @@ export class NodeLeases implements Leases {
   /** Whether a bound pays for so much and as much again, by the limits that were asked for last. */
   #covers(bound: Bound, amounts: Amounts): boolean {
     const need = getNeed(bound, amounts)
-    if (need === 0n) return true
+    // What costs nothing asks only where calls have cost more than was lent.
+    if (need === 0n && (!isPaid(bound, amounts) || this.getAvailable(bound) >= 0n)) return true
     const lease = this.#leases.get(nameMeter(bound))
     if (!lease || isStale(lease, bound)) return false
     lease.usedAt = this.#ticks()
@@ -398,6 +399,10 @@ const NOTHING: Asked = { limits: new Map(), least: 0n, wanted: 0n, isStale: fals
 /** What a call of this cost takes of a bound. */
 const getNeed = ({ byok: counts }: Pick<Bound, 'byok'>, { own, byok }: Amounts): bigint =>
   counts ? pickLarger(own ?? 0n, byok ?? 0n) : (own ?? 0n)
+
+/** Whether a call takes of a bound at all: what cannot be paid that way does not. */
+const isPaid = ({ byok: counts }: Pick<Bound, 'byok'>, { own, byok }: Amounts): boolean =>
+  own !== null || (counts && byok !== null)
 
 /** Whether a lease was lent by other rules: a window had no limit, or a higher one. */
 function isStale({ limits }: Lease, { period, limit }: Bound): boolean {

@@ -123,6 +123,18 @@ describe('leases', () => {
     await expect(reserve(1n)).rejects.toThrow('away')
   })
 
+  test('what costs nothing passes where a call has cost more than was lent', async () => {
+    const { store, ledger, leases, reserve, sum } = await open()
+    const hold = await reserve(10n)
+    const nanos = leases.getAvailable(bound) + 60n
+    if (hold) ledger.settle(hold, { ...payer, day: 0, byok: false, nanos })
+    store.lent -= nanos
+    store.spent += nanos
+    expect(leases.getAvailable(bound)).toBeLessThan(0n)
+    expect((await reserve(0n))?.amounts.own).toBe(0n)
+    expect(sum()).toBe(store.lent)
+  })
+
   test('what has nothing left is known for a moment, and nobody asks again', async () => {
     const { store, clock, reserve } = await open()
     await reserve(LIMIT)
