@@ -131,7 +131,8 @@ const IS_GONE = `select count(*) > 0 and not bool_or(${isThere('maker', '?2')}) 
 const BEGIN_CALL = `insert into kept_calls (name, fingerprint, incarnation, begun_at, bytes)
   values (?, ?, ?, clock_timestamp(), 0)
   on conflict (name) do update set fingerprint = excluded.fingerprint,
-      incarnation = excluded.incarnation, begun_at = excluded.begun_at, sealed = null, bytes = 0
+      incarnation = excluded.incarnation, begun_at = excluded.begun_at, ended_at = null,
+      sealed = null, bytes = 0
     where kept_calls.begun_at <= clock_timestamp() - interval '1 day'
   returning name`
 
