@@ -414,5 +414,15 @@ const COUNT_CHARGES = `with spent as (
     where not is_leased or meter not in (select meter from paid) group by meter) s
   where a.meter = s.meter`
 
+/**
+ * Removes what was counted of windows that are over for long, and what is left of leases of them: an
+ * end user with a budget who came once. Whoever asks again sums it up again.
+ */
+export const SWEEP_LIMITS = [
+  `delete from accounts where period <> ''
+    and first_day < extract(epoch from clock_timestamp()) / 86400 - 40`,
+  `delete from leases where amount = 0 and meter not in (select meter from accounts)`,
+]
+
 const NOTE_ROWS = `insert into charged (last_row, first_row, node)
   select max(seq), max(seq) - ?1::bigint + 1, ?2 from ledger`

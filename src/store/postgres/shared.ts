@@ -4,6 +4,7 @@ import type { StoredCalls } from '../../resources/idempotency/shared.ts'
 import type { Makers } from '../../resources/responses.ts'
 import type { Marks } from '../../resources/workloads/used-tokens.ts'
 import { answerWithin, run } from './connection.ts'
+import { SWEEP_LIMITS } from './leases.ts'
 import { LOST } from './nodes.ts'
 import { CHANNEL } from './write.ts'
 
@@ -92,6 +93,7 @@ export function createSharedStore(pool: SQL, name: string): SharedStore {
       await ask('delete from marks where ends_at <= clock_timestamp()')
       await ask(SWEEP_CALLS)
       await ask(SWEEP_HOMES, [LOST])
+      for (const text of SWEEP_LIMITS) await ask(text)
     },
   }
 }

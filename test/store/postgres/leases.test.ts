@@ -249,6 +249,22 @@ if (await hasPostgres()) {
     expect(await readSpent()).toBe(120n)
   })
 
+  test('limits of windows that are long over are forgotten, with what nobody has of them', async () => {
+    const { gateway, call } = await open()
+    const bounds = [buildBound('end_user key key-1 somebody', 1_000n, { period: 'daily' })]
+    const by: Payer = { ...payer, subaccounts: ['end_user key key-1 somebody'] }
+    expect(await call(by, bounds, 100n, 100n)).toBe(true)
+    await gateway.ledger.leases?.end()
+    await gateway.store.shared?.sweep()
+    expect(await readMoney('select count(*) from gateway.accounts')).toBe(1n)
+    await postgres.run('update gateway.accounts set first_day = first_day - 40')
+    await gateway.store.shared?.sweep()
+    expect(await readMoney('select count(*) from gateway.accounts')).toBe(0n)
+    expect(await readMoney('select count(*) from gateway.leases')).toBe(0n)
+    expect(await call(by, bounds, 901n, 901n)).toBe(false)
+    expect(await call(by, bounds, 900n, 900n)).toBe(true)
+  })
+
   test('a limit that was lowered holds with the next call', async () => {
     const [a] = await openThree()
     await a.call(payer, [buildBound('key key-1', 10_000n)], 100n, 100n)
