@@ -82,7 +82,6 @@ export const createLeaseStore = (pool: SQL, { id, incarnation }: Process): Lease
 export async function takeBack(connection: Runner, id: string): Promise<void> {
   await run(connection, LOCK_LEDGER.sql)
   await run(connection, TAKE_BACK, [id])
-  await run(connection, 'delete from charged where node = ?', [id])
 }
 
 type RawSpend = Omit<DaySpend, 'byok' | 'nanos' | 'day'>
