@@ -319,9 +319,12 @@ export interface Ledger {
   readonly leases: Leases | null
   /**
    * Sets money aside that may have to be asked for: in the process that has taken the books over, or
-   * of what several nodes spend. Promises what `reserve` does. Null while they are kept here.
+   * of what several nodes spend. Promises what `reserve` does. Calls `free` right before the money is
+   * taken here: nobody else takes what that gives back. Null while they are kept here.
    */
-  reserveElsewhere: ((...of: Parameters<Ledger['reserve']>) => Promise<Hold>) | null
+  reserveElsewhere:
+    | ((...of: [...Parameters<Ledger['reserve']>, free?: () => void]) => Promise<Hold>)
+    | null
   /** Lists what is set aside. */
   listHolds(): Hold[]
   /**
@@ -488,8 +491,11 @@ export async function openLedger(
     leases,
     reserveElsewhere:
       leases &&
-      ((payer, estimate, bounds) =>
-        leases.cover(estimate, bounds, () => reserve(payer, estimate, bounds))),
+      ((payer, estimate, bounds, free) =>
+        leases.cover(estimate, bounds, () => {
+          free?.()
+          return reserve(payer, estimate, bounds)
+        })),
     listHolds: () => [...openHolds],
     reserve,
     computeGrant,

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { unavailable } from '../../src/base/errors.ts'
 import { pickLarger } from '../../src/base/money.ts'
+import { createDefaultConfig } from '../../src/config.ts'
+import { type Grant, openCounters } from '../../src/limits/counters.ts'
 import {
   type LeaseRequest,
   type LeaseStore,
@@ -133,6 +135,21 @@ describe('leases', () => {
     expect(leases.getAvailable(bound)).toBeLessThan(0n)
     expect((await reserve(0n))?.amounts.own).toBe(0n)
     expect(sum()).toBe(store.lent)
+  })
+
+  test('what is set aside for the next turn of a call goes to no other', async () => {
+    const { ledger, clock } = await open()
+    const counters = openCounters(createDefaultConfig(), clock, ledger)
+    const take = (nanos: bigint, instead: Grant | null = null) => {
+      const amounts = { own: nanos, byok: null }
+      const money = { payer, estimate: { maximum: amounts, minimum: amounts }, bounds: [bound] }
+      return counters.take({ actor: payer, call: { models: [] }, money, instead })
+    }
+    const kept = await take(600n)
+    const next = take(600n, kept)
+    await expect(take(500n)).rejects.toThrow('used up')
+    expect((await next).hold?.amounts.own).toBe(600n)
+    expect(ledger.getHeld('key k', false)).toBe(600n)
   })
 
   test('what has nothing left is known for a moment, and nobody asks again', async () => {
