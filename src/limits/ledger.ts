@@ -466,9 +466,13 @@ export async function openLedger(
       isOpen = false
       for (const account of accounts) books.leave(account)
     }
+    const since = toDayNumber(clock.now()) - DAYS_KEPT
     try {
       const unknown = accounts.filter(account => !books.isRead(account))
-      const since = toDayNumber(clock.now()) - DAYS_KEPT
+      const old = leases ? books.listOld(accounts, clock.ticks()) : []
+      // What is known is better than nothing.
+      const fresh = old.length > 0 && (await store.listSubaccountDays(old, since).catch(() => null))
+      if (fresh) books.replace(old, fresh)
       if (unknown.length > 0) books.add(unknown, await store.listSubaccountDays(unknown, since))
       return close
     } catch (cause) {
@@ -587,6 +591,8 @@ interface Book {
   heldAny: bigint
   /** Set while only what is held of a subaccount is known, and not what it has spent. */
   isUnread?: true
+  /** When a subaccount was read last, where several nodes spend. */
+  readAt?: number
 }
 
 /** Who waits for money. What is freed while nobody listens is told to the next who does. */
@@ -618,6 +624,9 @@ const listAccounts = ({
 ]
 
 const NO_SUBACCOUNTS: Subaccount[] = []
+
+/** In milliseconds: how long what others have spent of a subaccount may be unknown. */
+const FRESH = 1_000
 
 /** How many subaccounts stay known that nobody uses: about a kilobyte each. */
 const MOST_IDLE = 10_000
@@ -696,6 +705,25 @@ class Books {
     for (const account of added) delete this.#getPart(account).isUnread
     for (const { account, byok, day, nanos } of days)
       if (added.has(account)) addDay(this.#getPart(account)[toSpendingKey(byok)], day, nanos)
+  }
+
+  /** Lists those of which others may have spent since they were read, and notes that they are read. */
+  listOld(accounts: Subaccount[], now: number): Subaccount[] {
+    return accounts.filter(account => {
+      const book = this.#books.get(account)
+      if (!book || book.isUnread) return false
+      const isOld = now - (book.readAt ?? Number.NEGATIVE_INFINITY) > FRESH
+      if (isOld) book.readAt = now
+      return isOld
+    })
+  }
+
+  /** Forgets what is known of subaccounts for what was read of them. */
+  replace(accounts: Subaccount[], days: SubaccountSpend[]): void {
+    for (const account of accounts)
+      Object.assign(this.#getPart(account), { own: createSpending(), byok: createSpending() })
+    for (const { account, byok, day, nanos } of days)
+      addDay(this.#getPart(account)[toSpendingKey(byok)], day, nanos)
   }
 
   #getPart(account: Subaccount): Book {

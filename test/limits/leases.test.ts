@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { toDayNumber } from '../../src/base/clock.ts'
 import { unavailable } from '../../src/base/errors.ts'
 import { pickLarger } from '../../src/base/money.ts'
 import { createDefaultConfig } from '../../src/config.ts'
@@ -72,11 +73,8 @@ class OneLimit implements LeaseStore {
 async function open() {
   const store = new OneLimit()
   const clock = new TestClock()
-  const ledger = await openLedger(
-    createLedgerStore(),
-    clock,
-    books => new NodeLeases(store, books, clock.ticks),
-  )
+  const books = createLedgerStore()
+  const ledger = await openLedger(books, clock, books => new NodeLeases(store, books, clock.ticks))
   const leases = ledger.leases as NodeLeases
   const reserve = async (nanos: bigint, bounds = [bound]) => {
     const amounts = { own: nanos, byok: null }
@@ -84,7 +82,7 @@ async function open() {
   }
   /** What is in hand and set aside: what the store has to have on lease. */
   const sum = () => leases.getAvailable(bound) + ledger.getHeld('key k', false)
-  return { store, clock, ledger, leases, reserve, sum }
+  return { store, books, clock, ledger, leases, reserve, sum }
 }
 
 describe('leases', () => {
@@ -150,6 +148,24 @@ describe('leases', () => {
     await expect(take(500n)).rejects.toThrow('used up')
     expect((await next).hold?.amounts.own).toBe(600n)
     expect(ledger.getHeld('key k', false)).toBe(600n)
+  })
+
+  test('what other nodes spend of an end user, tag or model is heard of within a second', async () => {
+    const { books, clock, ledger } = await open()
+    const account = 'model key k acme/small'
+    const getRemaining = async () => {
+      const close = await ledger.openSubaccounts([account])
+      close()
+      return ledger.getRemaining({ account, limit: LIMIT, period: 'daily', byok: false })
+    }
+    expect(await getRemaining()).toBe(LIMIT)
+    const spent = { account, day: toDayNumber(clock.now()), byok: false, nanos: 700n } as const
+    books.listSubaccountDays = async () => [spent]
+    clock.pass(1_001)
+    expect(await getRemaining()).toBe(300n)
+    books.listSubaccountDays = () => Promise.reject(unavailable('away'))
+    clock.pass(1_001)
+    expect(await getRemaining()).toBe(300n)
   })
 
   test('what has nothing left is known for a moment, and nobody asks again', async () => {
