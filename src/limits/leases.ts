@@ -300,11 +300,12 @@ export class NodeLeases implements Leases {
       const meter = nameMeter(bound)
       const lease = this.#leases.get(meter) ?? this.#open(meter, bound)
       const need = getNeed(bound, maximum)
+      lease.usedAt = this.#ticks()
       if (need > lease.largest) lease.largest = need
       const known = this.#asked.get(meter)
       const least = 2n * need - this.getAvailable(bound)
       this.#asked.set(meter, {
-        limits: listLimits(bounds, meter),
+        limits: listLimits(bounds, meter, known?.limits),
         isStale: known?.isStale === true || isStale(lease, bound),
         least: pickLarger(known?.least ?? 0n, least),
         wanted: known ? known.wanted + 2n * need : this.#findWanted(lease, need),
@@ -410,9 +411,13 @@ function isStale({ limits }: Lease, { period, limit }: Bound): boolean {
   return known === undefined || limit < known
 }
 
-/** The lowest limit of each window of a meter. */
-function listLimits(bounds: Bound[], meter: Meter): LeaseRequest['limits'] {
-  const limits: LeaseRequest['limits'] = new Map()
+/** The lowest limit of each window of a meter, also of those that others ask by. */
+function listLimits(
+  bounds: Bound[],
+  meter: Meter,
+  others?: LeaseRequest['limits'],
+): LeaseRequest['limits'] {
+  const limits: LeaseRequest['limits'] = new Map(others)
   for (const bound of bounds) {
     if (nameMeter(bound) !== meter) continue
     const window = bound.period ?? ''

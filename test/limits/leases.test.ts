@@ -30,6 +30,8 @@ class OneLimit implements LeaseStore {
   faults: ('not done' | 'not heard')[] = []
   isAway = false
   wanted: LeaseRequest['meter'][] = []
+  /** By which limits was asked last. */
+  limits: LeaseRequest['limits'] = new Map()
   #answer: { number: number; lent: Lent[] } | null = null
 
   async exchange(number: number, requests: LeaseRequest[]): Promise<Lent[]> {
@@ -37,7 +39,8 @@ class OneLimit implements LeaseStore {
     this.exchanges += 1
     const fault = this.faults.shift()
     if (fault === 'not done') throw unavailable('away')
-    const answer = requests.map(({ meter, returned, least, wanted }) => {
+    const answer = requests.map(({ meter, limits, returned, least, wanted }) => {
+      this.limits = limits
       this.lent -= returned
       const left = LIMIT - this.spent - this.lent
       const most = pickLarger(least, wanted)
@@ -166,6 +169,14 @@ describe('leases', () => {
     books.listSubaccountDays = () => Promise.reject(unavailable('away'))
     clock.pass(1_001)
     expect(await getRemaining()).toBe(300n)
+  })
+
+  test('callers who know a limit and the one before ask by the lower one', async () => {
+    const { store, reserve } = await open()
+    const lower = { ...bound, limit: 100n }
+    await Promise.all([reserve(90n, [lower]), reserve(100n)])
+    expect(store.limits).toEqual(new Map([['', 100n]]))
+    expect(store.exchanges).toBe(1)
   })
 
   test('what has nothing left is known for a moment, and nobody asks again', async () => {
