@@ -470,9 +470,12 @@ export async function openLedger(
     try {
       const unknown = accounts.filter(account => !books.isRead(account))
       const old = leases ? books.listOld(accounts, clock.ticks()) : []
-      // What is known is better than nothing.
-      const fresh = old.length > 0 && (await store.listSubaccountDays(old, since).catch(() => null))
-      if (fresh) books.replace(old, fresh)
+      if (old.length > 0) {
+        const reading = store.listSubaccountDays(old, since).catch(() => null)
+        // What is known is better than nothing.
+        const fresh = await Promise.race([reading, Bun.sleep(LONGEST)])
+        if (fresh) books.replace(old, fresh)
+      }
       if (unknown.length > 0) books.add(unknown, await store.listSubaccountDays(unknown, since))
       return close
     } catch (cause) {
@@ -627,6 +630,8 @@ const NO_SUBACCOUNTS: Subaccount[] = []
 
 /** In milliseconds: how long what others have spent of a subaccount may be unknown. */
 const FRESH = 1_000
+/** In milliseconds: how long a call waits to hear of it. */
+const LONGEST = 500
 
 /** How many subaccounts stay known that nobody uses: about a kilobyte each. */
 const MOST_IDLE = 10_000
