@@ -25,8 +25,8 @@ const readState = ({ left_at, silent_seconds }: StoredNode): ListedNode['state']
   left_at !== null ? 'ended' : silent_seconds > THERE ? 'silent' : 'serving'
 
 /**
- * Ends a server that has ended without a word: what its calls had cost when it was last heard of is
- * charged, and what it had on lease comes back. Throws 400 without Postgres, 404 for an unknown one,
+ * Ends a server that has ended, perhaps without a word: what its calls had cost when it was last heard
+ * of is charged, and what it had on lease comes back. Throws 400 without Postgres, 404 for an unknown one,
  * and 409 for one that is heard of.
  */
 export async function forgetNode(
@@ -38,12 +38,10 @@ export async function forgetNode(
   const node = data.find(one => one.id === id)
   if (!node) throw notFound(`There is no node ${id}: gateway nodes list shows them`)
   if (node.state === 'serving') throw conflict(`${node.name} (${id}) serves: stop it there`)
-  if (node.state === 'silent') {
-    const nodes = requireNodes(gateway.store)
-    await gateway.store.audit.append(auditNode(gateway, actor, node, null))
-    await settleCalls(gateway, await nodes.readRunning(id))
-    await nodes.forget(id)
-  }
+  const nodes = requireNodes(gateway.store)
+  await gateway.store.audit.append(auditNode(gateway, actor, node, null))
+  await settleCalls(gateway, await nodes.readRunning(id))
+  await nodes.forget(id)
   return { data: { id } }
 }
 

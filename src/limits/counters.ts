@@ -386,14 +386,15 @@ export function openCounters(
     const pending = cover?.(listLimits(claim))
     if (pending) return pending.then(() => take(claim))
     const { actor, money, instead, place, to } = claim
-    if (instead) give(instead)
+    const isElsewhere = money ? ledger.reserveElsewhere !== null : false
+    const free = instead ? () => give(instead) : undefined
+    if (!isElsewhere) free?.()
     if (to && money && !ledger.reserveElsewhere) {
       to.hold = ledger.reserve(money.payer, money.estimate, money.bounds)
       return to
     }
-    if (to) return money ? holdElsewhere(to, money) : to
+    if (to) return money ? holdElsewhere(to, money, free) : to
     const counted = admit(listLimits(claim))
-    const isElsewhere = ledger.reserveElsewhere !== null
     const hold = money && !isElsewhere ? reserveMoney(money) : null
     for (const limit of counted) limit.count()
     const grant: Grant = {
@@ -402,15 +403,20 @@ export function openCounters(
       hasPlace: place === true && limits.concurrent_requests !== undefined,
       ...{ hold, isOpen: true },
     }
-    return money && isElsewhere ? completeElsewhere(grant, money) : grant
+    return money && isElsewhere ? completeElsewhere(grant, money, free) : grant
   }
 
   const reserveMoney = ({ payer, estimate, bounds }: MoneyClaim): Hold =>
     ledger.reserve(payer, estimate, bounds)
 
-  async function holdElsewhere(grant: Grant, money: MoneyClaim): Promise<Grant> {
+  async function holdElsewhere(
+    grant: Grant,
+    money: MoneyClaim,
+    free: (() => void) | undefined,
+  ): Promise<Grant> {
     const { payer, estimate, bounds } = money
-    const hold = (await ledger.reserveElsewhere?.(payer, estimate, bounds)) ?? reserveMoney(money)
+    const asked = ledger.reserveElsewhere?.(payer, estimate, bounds, free)
+    const hold = (await asked?.finally(free)) ?? reserveMoney(money)
     // Nobody would give it back.
     if (!grant.isOpen) ledger.release(hold)
     else grant.hold = hold
@@ -418,9 +424,13 @@ export function openCounters(
   }
 
   /** Takes the money of a grant that has the rest already, which goes back where there is too little. */
-  async function completeElsewhere(grant: Grant, money: MoneyClaim): Promise<Grant> {
+  async function completeElsewhere(
+    grant: Grant,
+    money: MoneyClaim,
+    free: (() => void) | undefined,
+  ): Promise<Grant> {
     try {
-      return await holdElsewhere(grant, money)
+      return await holdElsewhere(grant, money, free)
     } catch (thrown) {
       give(grant, { isUnmade: true })
       throw thrown

@@ -264,7 +264,8 @@ export class NodeLeases implements Leases {
   /** Whether a bound pays for so much and as much again, by the limits that were asked for last. */
   #covers(bound: Bound, amounts: Amounts): boolean {
     const need = getNeed(bound, amounts)
-    if (need === 0n) return true
+    // What costs nothing asks only where calls have cost more than was lent.
+    if (need === 0n && (!isPaid(bound, amounts) || this.getAvailable(bound) >= 0n)) return true
     const lease = this.#leases.get(nameMeter(bound))
     if (!lease || isStale(lease, bound)) return false
     lease.usedAt = this.#ticks()
@@ -299,11 +300,12 @@ export class NodeLeases implements Leases {
       const meter = nameMeter(bound)
       const lease = this.#leases.get(meter) ?? this.#open(meter, bound)
       const need = getNeed(bound, maximum)
+      lease.usedAt = this.#ticks()
       if (need > lease.largest) lease.largest = need
       const known = this.#asked.get(meter)
       const least = 2n * need - this.getAvailable(bound)
       this.#asked.set(meter, {
-        limits: listLimits(bounds, meter),
+        limits: listLimits(bounds, meter, known?.limits),
         isStale: known?.isStale === true || isStale(lease, bound),
         least: pickLarger(known?.least ?? 0n, least),
         wanted: known ? known.wanted + 2n * need : this.#findWanted(lease, need),
@@ -399,15 +401,23 @@ const NOTHING: Asked = { limits: new Map(), least: 0n, wanted: 0n, isStale: fals
 const getNeed = ({ byok: counts }: Pick<Bound, 'byok'>, { own, byok }: Amounts): bigint =>
   counts ? pickLarger(own ?? 0n, byok ?? 0n) : (own ?? 0n)
 
+/** Whether a call takes of a bound at all: what cannot be paid that way does not. */
+const isPaid = ({ byok: counts }: Pick<Bound, 'byok'>, { own, byok }: Amounts): boolean =>
+  own !== null || (counts && byok !== null)
+
 /** Whether a lease was lent by other rules: a window had no limit, or a higher one. */
 function isStale({ limits }: Lease, { period, limit }: Bound): boolean {
   const known = limits.get(period ?? '')
   return known === undefined || limit < known
 }
 
-/** The lowest limit of each window of a meter. */
-function listLimits(bounds: Bound[], meter: Meter): LeaseRequest['limits'] {
-  const limits: LeaseRequest['limits'] = new Map()
+/** The lowest limit of each window of a meter, also of those that others ask by. */
+function listLimits(
+  bounds: Bound[],
+  meter: Meter,
+  others?: LeaseRequest['limits'],
+): LeaseRequest['limits'] {
+  const limits: LeaseRequest['limits'] = new Map(others)
   for (const bound of bounds) {
     if (nameMeter(bound) !== meter) continue
     const window = bound.period ?? ''

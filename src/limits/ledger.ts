@@ -319,9 +319,12 @@ export interface Ledger {
   readonly leases: Leases | null
   /**
    * Sets money aside that may have to be asked for: in the process that has taken the books over, or
-   * of what several nodes spend. Promises what `reserve` does. Null while they are kept here.
+   * of what several nodes spend. Promises what `reserve` does. Calls `free` right before the money is
+   * taken here: nobody else takes what that gives back. Null while they are kept here.
    */
-  reserveElsewhere: ((...of: Parameters<Ledger['reserve']>) => Promise<Hold>) | null
+  reserveElsewhere:
+    | ((...of: [...Parameters<Ledger['reserve']>, free?: () => void]) => Promise<Hold>)
+    | null
   /** Lists what is set aside. */
   listHolds(): Hold[]
   /**
@@ -463,9 +466,16 @@ export async function openLedger(
       isOpen = false
       for (const account of accounts) books.leave(account)
     }
+    const since = toDayNumber(clock.now()) - DAYS_KEPT
     try {
       const unknown = accounts.filter(account => !books.isRead(account))
-      const since = toDayNumber(clock.now()) - DAYS_KEPT
+      const old = leases ? books.listOld(accounts, clock.ticks()) : []
+      if (old.length > 0) {
+        const reading = store.listSubaccountDays(old, since).catch(() => null)
+        // What is known is better than nothing.
+        const fresh = await Promise.race([reading, Bun.sleep(LONGEST)])
+        if (fresh) books.replace(old, fresh)
+      }
       if (unknown.length > 0) books.add(unknown, await store.listSubaccountDays(unknown, since))
       return close
     } catch (cause) {
@@ -488,8 +498,11 @@ export async function openLedger(
     leases,
     reserveElsewhere:
       leases &&
-      ((payer, estimate, bounds) =>
-        leases.cover(estimate, bounds, () => reserve(payer, estimate, bounds))),
+      ((payer, estimate, bounds, free) =>
+        leases.cover(estimate, bounds, () => {
+          free?.()
+          return reserve(payer, estimate, bounds)
+        })),
     listHolds: () => [...openHolds],
     reserve,
     computeGrant,
@@ -581,6 +594,8 @@ interface Book {
   heldAny: bigint
   /** Set while only what is held of a subaccount is known, and not what it has spent. */
   isUnread?: true
+  /** When a subaccount was read last, where several nodes spend. */
+  readAt?: number
 }
 
 /** Who waits for money. What is freed while nobody listens is told to the next who does. */
@@ -612,6 +627,11 @@ const listAccounts = ({
 ]
 
 const NO_SUBACCOUNTS: Subaccount[] = []
+
+/** In milliseconds: how long what others have spent of a subaccount may be unknown. */
+const FRESH = 1_000
+/** In milliseconds: how long a call waits to hear of it. */
+const LONGEST = 500
 
 /** How many subaccounts stay known that nobody uses: about a kilobyte each. */
 const MOST_IDLE = 10_000
@@ -690,6 +710,25 @@ class Books {
     for (const account of added) delete this.#getPart(account).isUnread
     for (const { account, byok, day, nanos } of days)
       if (added.has(account)) addDay(this.#getPart(account)[toSpendingKey(byok)], day, nanos)
+  }
+
+  /** Lists those of which others may have spent since they were read, and notes that they are read. */
+  listOld(accounts: Subaccount[], now: number): Subaccount[] {
+    return accounts.filter(account => {
+      const book = this.#books.get(account)
+      if (!book || book.isUnread) return false
+      const isOld = now - (book.readAt ?? Number.NEGATIVE_INFINITY) > FRESH
+      if (isOld) book.readAt = now
+      return isOld
+    })
+  }
+
+  /** Forgets what is known of subaccounts for what was read of them. */
+  replace(accounts: Subaccount[], days: SubaccountSpend[]): void {
+    for (const account of accounts)
+      Object.assign(this.#getPart(account), { own: createSpending(), byok: createSpending() })
+    for (const { account, byok, day, nanos } of days)
+      addDay(this.#getPart(account)[toSpendingKey(byok)], day, nanos)
   }
 
   #getPart(account: Subaccount): Book {

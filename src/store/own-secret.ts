@@ -53,5 +53,5 @@ export function refuseShortSecret({ length }: Pick<GivenSecret, 'length'>): void
 }
 
 const REMEDY =
-  'set GATEWAY_SECRET, or bring back secret.key, as it was when the data was made; ' +
-  'gateway doctor --reseal replaces a secret'
+  'set GATEWAY_SECRET, or bring back secret.key, as it was when the data was made (servers of one ' +
+  'database share it); gateway doctor --reseal replaces a secret'

@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'bun:test'
+import { toDayNumber } from '../../src/base/clock.ts'
 import { unavailable } from '../../src/base/errors.ts'
 import { pickLarger } from '../../src/base/money.ts'
+import { createDefaultConfig } from '../../src/config.ts'
+import { type Grant, openCounters } from '../../src/limits/counters.ts'
 import {
   type LeaseRequest,
   type LeaseStore,
@@ -27,6 +30,8 @@ class OneLimit implements LeaseStore {
   faults: ('not done' | 'not heard')[] = []
   isAway = false
   wanted: LeaseRequest['meter'][] = []
+  /** By which limits was asked last. */
+  limits: LeaseRequest['limits'] = new Map()
   #answer: { number: number; lent: Lent[] } | null = null
 
   async exchange(number: number, requests: LeaseRequest[]): Promise<Lent[]> {
@@ -34,7 +39,8 @@ class OneLimit implements LeaseStore {
     this.exchanges += 1
     const fault = this.faults.shift()
     if (fault === 'not done') throw unavailable('away')
-    const answer = requests.map(({ meter, returned, least, wanted }) => {
+    const answer = requests.map(({ meter, limits, returned, least, wanted }) => {
+      this.limits = limits
       this.lent -= returned
       const left = LIMIT - this.spent - this.lent
       const most = pickLarger(least, wanted)
@@ -70,11 +76,8 @@ class OneLimit implements LeaseStore {
 async function open() {
   const store = new OneLimit()
   const clock = new TestClock()
-  const ledger = await openLedger(
-    createLedgerStore(),
-    clock,
-    books => new NodeLeases(store, books, clock.ticks),
-  )
+  const books = createLedgerStore()
+  const ledger = await openLedger(books, clock, books => new NodeLeases(store, books, clock.ticks))
   const leases = ledger.leases as NodeLeases
   const reserve = async (nanos: bigint, bounds = [bound]) => {
     const amounts = { own: nanos, byok: null }
@@ -82,7 +85,7 @@ async function open() {
   }
   /** What is in hand and set aside: what the store has to have on lease. */
   const sum = () => leases.getAvailable(bound) + ledger.getHeld('key k', false)
-  return { store, clock, ledger, leases, reserve, sum }
+  return { store, books, clock, ledger, leases, reserve, sum }
 }
 
 describe('leases', () => {
@@ -121,6 +124,61 @@ describe('leases', () => {
     const inHand = leases.getAvailable(bound)
     expect((await reserve(inHand))?.amounts.own).toBe(inHand)
     await expect(reserve(1n)).rejects.toThrow('away')
+  })
+
+  test('what costs nothing passes where a call has cost more than was lent', async () => {
+    const { store, ledger, leases, reserve, sum } = await open()
+    const hold = await reserve(10n)
+    const nanos = leases.getAvailable(bound) + 60n
+    if (hold) ledger.settle(hold, { ...payer, day: 0, byok: false, nanos })
+    store.lent -= nanos
+    store.spent += nanos
+    expect(leases.getAvailable(bound)).toBeLessThan(0n)
+    expect((await reserve(0n))?.amounts.own).toBe(0n)
+    expect(sum()).toBe(store.lent)
+  })
+
+  test('what is set aside for the next turn of a call goes to no other', async () => {
+    const { ledger, clock } = await open()
+    const counters = openCounters(createDefaultConfig(), clock, ledger)
+    const take = (nanos: bigint, instead: Grant | null = null) => {
+      const amounts = { own: nanos, byok: null }
+      const money = { payer, estimate: { maximum: amounts, minimum: amounts }, bounds: [bound] }
+      return counters.take({ actor: payer, call: { models: [] }, money, instead })
+    }
+    const kept = await take(600n)
+    const next = take(600n, kept)
+    await expect(take(500n)).rejects.toThrow('used up')
+    expect((await next).hold?.amounts.own).toBe(600n)
+    expect(ledger.getHeld('key k', false)).toBe(600n)
+  })
+
+  test('what other nodes spend of an end user, tag or model is heard of within a second', async () => {
+    const { books, clock, ledger } = await open()
+    const account = 'model key k acme/small'
+    const getRemaining = async () => {
+      const close = await ledger.openSubaccounts([account])
+      close()
+      return ledger.getRemaining({ account, limit: LIMIT, period: 'daily', byok: false })
+    }
+    expect(await getRemaining()).toBe(LIMIT)
+    const spent = { account, day: toDayNumber(clock.now()), byok: false, nanos: 700n } as const
+    books.listSubaccountDays = async () => [spent]
+    clock.pass(1_001)
+    expect(await getRemaining()).toBe(300n)
+    for (const failing of [Promise.reject(unavailable('away')), new Promise<never>(() => {})]) {
+      books.listSubaccountDays = () => failing
+      clock.pass(1_001)
+      expect(await getRemaining()).toBe(300n)
+    }
+  })
+
+  test('callers who know a limit and the one before ask by the lower one', async () => {
+    const { store, reserve } = await open()
+    const lower = { ...bound, limit: 100n }
+    await Promise.all([reserve(90n, [lower]), reserve(100n)])
+    expect(store.limits).toEqual(new Map([['', 100n]]))
+    expect(store.exchanges).toBe(1)
   })
 
   test('what has nothing left is known for a moment, and nobody asks again', async () => {

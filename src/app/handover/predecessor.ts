@@ -229,7 +229,10 @@ export class Predecessor {
   #watchLedger(): void {
     const { ledger } = this.#gateway
     const { settle, release } = this.#own
-    ledger.reserveElsewhere = (...of) => this.#reserve(of)
+    ledger.reserveElsewhere = (payer, estimate, bounds, free) => {
+      free?.()
+      return this.#reserve([payer, estimate, bounds])
+    }
     ledger.settle = (hold, charge) => {
       const id = this.#ids.get(hold)
       if (id !== undefined && hold.isOpen) this.#charged.set(charge, id)

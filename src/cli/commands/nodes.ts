@@ -25,8 +25,8 @@ export const createNodesCommand = () =>
     }),
     verb(
       'forget <id>',
-      'let another server follow at once on one that has ended without a word',
+      'take back what a server has on lease that has ended, and let another follow on it at once',
       [],
       core => core.forgetNode,
-    ).printAs(({ data }) => print(`Forgot ${data.id}: another server may start`)),
+    ).printAs(({ data }) => print(`Forgot ${data.id}: what it had on lease is free`)),
   ])

@@ -82,7 +82,6 @@ export const createLeaseStore = (pool: SQL, { id, incarnation }: Process): Lease
 export async function takeBack(connection: Runner, id: string): Promise<void> {
   await run(connection, LOCK_LEDGER.sql)
   await run(connection, TAKE_BACK, [id])
-  await run(connection, 'delete from charged where node = ?', [id])
 }
 
 type RawSpend = Omit<DaySpend, 'byok' | 'nanos' | 'day'>
@@ -413,6 +412,16 @@ const COUNT_CHARGES = `with spent as (
   from (select meter, sum(nanos) as nanos from spent
     where not is_leased or meter not in (select meter from paid) group by meter) s
   where a.meter = s.meter`
+
+/**
+ * Removes what was counted of windows that are over for long, and what is left of leases of them: an
+ * end user with a budget who came once. Whoever asks again sums it up again.
+ */
+export const SWEEP_LIMITS = [
+  `delete from accounts where period <> ''
+    and first_day < extract(epoch from clock_timestamp()) / 86400 - 40`,
+  `delete from leases where amount = 0 and meter not in (select meter from accounts)`,
+]
 
 const NOTE_ROWS = `insert into charged (last_row, first_row, node)
   select max(seq), max(seq) - ?1::bigint + 1, ?2 from ledger`

@@ -63,7 +63,10 @@ export interface NodeStore {
   readRunning(id: string): Promise<HeldCall[]>
   /** Notes what stands for the config of a process, beside the tables that its program makes. */
   describe(incarnation: string, config_hash: string): Promise<void>
-  /** Lets others serve though this one is silent: it must have ended. Returns whether there was one. */
+  /**
+   * Lets others serve though this one is silent, and takes back what it has on lease: it must have
+   * ended. Returns whether it was there.
+   */
   forget(id: string): Promise<boolean>
 }
 
@@ -137,7 +140,8 @@ export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore =>
     await answerWithin(PATIENCE.write, () =>
       pool.begin(async connection => {
         isForgotten = (await run(connection, FORGET, [id])).length > 0
-        if (isForgotten) await takeBack(connection, id)
+        await takeBack(connection, id)
+        await run(connection, 'delete from charged where node = ?', [id])
       }),
     )
     return isForgotten

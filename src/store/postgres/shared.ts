@@ -4,6 +4,7 @@ import type { StoredCalls } from '../../resources/idempotency/shared.ts'
 import type { Makers } from '../../resources/responses.ts'
 import type { Marks } from '../../resources/workloads/used-tokens.ts'
 import { answerWithin, run } from './connection.ts'
+import { SWEEP_LIMITS } from './leases.ts'
 import { LOST } from './nodes.ts'
 import { CHANNEL } from './write.ts'
 
@@ -92,6 +93,7 @@ export function createSharedStore(pool: SQL, name: string): SharedStore {
       await ask('delete from marks where ends_at <= clock_timestamp()')
       await ask(SWEEP_CALLS)
       await ask(SWEEP_HOMES, [LOST])
+      for (const text of SWEEP_LIMITS) await ask(text)
     },
   }
 }
@@ -131,7 +133,8 @@ const IS_GONE = `select count(*) > 0 and not bool_or(${isThere('maker', '?2')}) 
 const BEGIN_CALL = `insert into kept_calls (name, fingerprint, incarnation, begun_at, bytes)
   values (?, ?, ?, clock_timestamp(), 0)
   on conflict (name) do update set fingerprint = excluded.fingerprint,
-      incarnation = excluded.incarnation, begun_at = excluded.begun_at, sealed = null, bytes = 0
+      incarnation = excluded.incarnation, begun_at = excluded.begun_at, ended_at = null,
+      sealed = null, bytes = 0
     where kept_calls.begun_at <= clock_timestamp() - interval '1 day'
   returning name`
 

@@ -249,6 +249,52 @@ if (await hasPostgres()) {
     expect(await readSpent()).toBe(120n)
   })
 
+  test('what a node has not given back at its end comes back when it is forgotten', async () => {
+    const a = await open()
+    const [node] = (await a.gateway.store.nodes?.list()) ?? []
+    await a.reserve(payer, 500n, [buildBound('key key-1', 1_000n)])
+    await a.gateway.close()
+    opened.delete(a.gateway)
+    expect(await readMoney('select sum(amount) from gateway.leases')).toBe(500n)
+    const { gateway } = await open(undefined, 'command')
+    await forgetNode(gateway, getOperator(gateway), node?.id ?? '')
+    expect(await readMoney('select sum(amount) from gateway.leases')).toBe(0n)
+    expect(await listFaults({})).toEqual([])
+  })
+
+  test('what is charged before a node lends is counted once there', async () => {
+    const data = mkdtempSync(join(root, 'early-'))
+    const { gateway } = await open(data)
+    await gateway.recorder.record({
+      generation: buildGeneration({ id: 'gen-early' }),
+      charge: {
+        ...{ ...payer, id: 'gen-early', step: 1, day: toDayNumber(new Date()), byok: false },
+        ...{ settled_at: new Date().toISOString(), nanos: 70n, source: 'exact' },
+      },
+    })
+    gateway.ledger.charge({ ...payer, day: toDayNumber(new Date()), byok: false, nanos: 70n })
+    // It begins once what an earlier process has left is charged.
+    await gateway.ledger.leases?.begin()
+    await gateway.ledger.leases?.beat()
+    expect(gateway.ledger.getSpent('key key-1', null, false)).toBe(70n)
+  })
+
+  test('limits of windows that are long over are forgotten, with what nobody has of them', async () => {
+    const { gateway, call } = await open()
+    const bounds = [buildBound('end_user key key-1 somebody', 1_000n, { period: 'daily' })]
+    const by: Payer = { ...payer, subaccounts: ['end_user key key-1 somebody'] }
+    expect(await call(by, bounds, 100n, 100n)).toBe(true)
+    await gateway.ledger.leases?.end()
+    await gateway.store.shared?.sweep()
+    expect(await readMoney('select count(*) from gateway.accounts')).toBe(1n)
+    await postgres.run('update gateway.accounts set first_day = first_day - 40')
+    await gateway.store.shared?.sweep()
+    expect(await readMoney('select count(*) from gateway.accounts')).toBe(0n)
+    expect(await readMoney('select count(*) from gateway.leases')).toBe(0n)
+    expect(await call(by, bounds, 901n, 901n)).toBe(false)
+    expect(await call(by, bounds, 900n, 900n)).toBe(true)
+  })
+
   test('a limit that was lowered holds with the next call', async () => {
     const [a] = await openThree()
     await a.call(payer, [buildBound('key key-1', 10_000n)], 100n, 100n)
