@@ -41,7 +41,7 @@ export async function forgetNode(
   const nodes = requireNodes(gateway.store)
   await gateway.store.audit.append(auditNode(gateway, actor, node, null))
   await settleCalls(gateway, await nodes.readRunning(id))
-  await nodes.forget(id)
+  if (!(await nodes.forget(node))) throw conflict(`${node.name} (${id}) has started again`)
   return { data: { id } }
 }
 

@@ -218,7 +218,7 @@ export class NodeLeases implements Leases {
     this.#isBeating = true
     try {
       await this.#follow()
-      const wanted = new Set(this.#leases.size > 0 ? await this.#store.listWanted() : [])
+      const wanted = new Set(await this.#store.listWanted())
       for (const lease of this.#leases.values()) this.#measure(lease)
       await this.#exchange((lease, meter) => this.#findUnneeded(lease, wanted.has(meter)), wanted)
       for (const [meter, lease] of this.#leases) if (this.#isOver(lease)) this.#leases.delete(meter)
@@ -364,6 +364,9 @@ export class NodeLeases implements Leases {
       lease.amount -= returned
       if (wish) lease.limits = limits
     }
+    // Of what is not in hand, others wait for an answer too.
+    for (const meter of answered)
+      if (!this.#leases.has(meter)) requests.push({ meter, returned: 0n, ...NOTHING })
     if (requests.length === 0) return
     const number = ++this.#number
     this.#doubt = { number, requests }

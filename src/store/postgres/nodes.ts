@@ -65,9 +65,9 @@ export interface NodeStore {
   describe(incarnation: string, config_hash: string): Promise<void>
   /**
    * Lets others serve though this one is silent, and takes back what it has on lease: it must have
-   * ended. Returns whether it was there.
+   * ended. Returns whether it is the process that was there last: else nothing changes.
    */
-  forget(id: string): Promise<boolean>
+  forget(process: Pick<NodeName, 'id' | 'incarnation'>): Promise<boolean>
 }
 
 /** In milliseconds, between two heartbeats. */
@@ -135,11 +135,12 @@ export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore =>
     )
     return row?.running ? JSON.parse(row.running, reviveAmount) : []
   },
-  async forget(id) {
+  async forget({ id, incarnation }) {
     let isForgotten = false
     await answerWithin(PATIENCE.write, () =>
       pool.begin(async connection => {
-        isForgotten = (await run(connection, FORGET, [id])).length > 0
+        isForgotten = (await run(connection, FORGET, [id, incarnation])).length > 0
+        if (!isForgotten) return
         await takeBack(connection, id)
         await run(connection, 'delete from charged where node = ?', [id])
       }),
@@ -205,8 +206,8 @@ const DESCRIBE = `update nodes set config_hash = ?, schema_version = ?
 const LEAVE = `update nodes set left_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null`
 
-const FORGET = `with forgotten as (update nodes set left_at = clock_timestamp()
-    where id = ? and left_at is null returning incarnation),
+const FORGET = `with forgotten as (update nodes set left_at = coalesce(left_at, clock_timestamp())
+    where id = ? and incarnation = ? returning incarnation),
   freed as (delete from jobs where incarnation in (select incarnation from forgotten))
   select incarnation from forgotten`
 

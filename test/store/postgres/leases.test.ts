@@ -216,8 +216,10 @@ if (await hasPostgres()) {
         await readMoney("select used from gateway.accounts where meter = 'own key key-1'"),
       ).toBe(150n)
       expect(first).toBeDefined()
-      const [own] = (await postgres.run('select node from gateway.leases')) as { node: string }[]
-      expect(await b.gateway.store.nodes?.forget(own?.node ?? '')).toBe(true)
+      const [own] = (await postgres.run(
+        'select id, incarnation from gateway.nodes where id in (select node from gateway.leases)',
+      )) as { id: string; incarnation: string }[]
+      expect(await b.gateway.store.nodes?.forget(own ?? { id: '', incarnation: '' })).toBe(true)
       expect(await readMoney('select sum(amount) from gateway.leases')).toBe(0n)
       expect(await listFaults({})).toEqual([])
     })

@@ -202,8 +202,10 @@ if (await hasPostgres()) {
       const lost = Promise.withResolvers<object>()
       gateway.events.on('node.lost', lost.resolve)
       const [first] = (await gateway.store.nodes?.list()) ?? []
-      expect(await gateway.store.nodes?.forget(first?.id ?? '')).toBe(true)
-      expect(await gateway.store.nodes?.forget('no such node')).toBe(false)
+      const { id, incarnation } = first ?? { id: '', incarnation: '' }
+      expect(await gateway.store.nodes?.forget({ id, incarnation: 'the one before' })).toBe(false)
+      expect(await gateway.store.nodes?.forget({ id: 'no such node', incarnation })).toBe(false)
+      expect(await gateway.store.nodes?.forget({ id, incarnation })).toBe(true)
       await lost.promise
       expect(gateway.recorder.healthy).toBe(false)
     })
