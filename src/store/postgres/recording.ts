@@ -61,8 +61,8 @@ export class PostgresRecording implements Recording {
   readonly #options: RecordingOptions
   readonly #bundling: BundlingOptions
   readonly #recorded = new WeakSet<RecorderEntry>()
-  /** What is in the log and not known to be on record. */
-  readonly #kept = new Set<RecorderEntry>()
+  /** What is in the log and not known to be on record, or on its way there: whether it has arrived. */
+  readonly #kept = new Map<RecorderEntry, Promise<boolean>>()
   /** What was on its way when its connection broke: it may be on record. */
   #doubtful: RecorderEntry[] = []
   /** The batch that takes longer than it is waited for. */
@@ -89,22 +89,26 @@ export class PostgresRecording implements Recording {
     return [...before, ...own].flatMap(({ written }) => written)
   }
 
-  /** Keeps entries in the log, and returns them. They are still to be recorded. */
+  /** Keeps entries in the log, each once, and returns them. They are still to be recorded. */
   async keep(batch: RecorderEntry[]): Promise<RecorderEntry[]> {
-    const { log, seal } = this.#options
+    const { log } = this.#options
     if (!log?.isOpen) return []
-    const open = batch.filter(entry => !this.#recorded.has(entry))
-    if (open.length === 0) return batch
-    const key = seal()
-    const lines = open.map(entry => renderKept(entry, key))
-    for (const entry of open) this.#kept.add(entry)
-    try {
-      await log.append(lines)
-      return batch
-    } catch {
-      for (const entry of open) this.#kept.delete(entry)
-      return []
-    }
+    const added = batch.filter(entry => !this.#recorded.has(entry) && !this.#kept.has(entry))
+    if (added.length > 0) this.#keepNow(log, added)
+    const arrived = await Promise.all(batch.map(entry => this.#kept.get(entry) ?? true))
+    return batch.filter((_, i) => arrived[i])
+  }
+
+  #keepNow(log: RecordLog, entries: RecorderEntry[]): void {
+    const key = this.#options.seal()
+    const written = log.append(entries.map(entry => renderKept(entry, key))).then(
+      () => true,
+      () => {
+        for (const entry of entries) this.#kept.delete(entry)
+        return false
+      },
+    )
+    for (const entry of entries) this.#kept.set(entry, written)
   }
 
   async flush(): Promise<void> {}
@@ -122,7 +126,7 @@ export class PostgresRecording implements Recording {
     this.#doubtful = entries
     const recorded = await this.#findRecorded()
     const open = entries.filter(entry => !recorded.has(entry))
-    for (const entry of open) this.#kept.add(entry)
+    for (const entry of open) this.#kept.set(entry, Promise.resolve(true))
     for (let i = 0; i < open.length; i += AT_ONCE) await this.#writeKept(open.slice(i, i + AT_ONCE))
     this.#kept.clear()
     if (records.length + garbled > 0) await log.clear()

@@ -108,6 +108,18 @@ if (await hasPostgres()) {
       ])
     })
 
+    test('a call that is kept twice at once is in the log once', async () => {
+      const gateway = await open()
+      await postgres.stop()
+      const entry = buildEntry('a')
+      const { generations } = gateway.store
+      const both = await Promise.all([generations.keep([entry]), generations.keep([entry])])
+      expect([...both, await generations.keep([entry])]).toEqual([[entry], [entry], [entry]])
+      const log = listLogFiles(data).map(file => readFileSync(file, 'utf8'))
+      expect(log.join('').match(/"record":"/g)).toHaveLength(1)
+      await postgres.start()
+    })
+
     test('nobody but the owner of the secret reads or writes what is kept', async () => {
       const gateway = await open()
       await postgres.stop()
