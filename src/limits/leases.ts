@@ -146,7 +146,11 @@ export class NodeLeases implements Leases {
 
   async end(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#exchange(lease => this.#getFree(lease)).catch(() => undefined)
+    const giveBack = () => this.#exchange(lease => this.#getFree(lease))
+    // Once more where it was not heard, which finds out first.
+    await giveBack()
+      .catch(giveBack)
+      .catch(() => undefined)
   }
 
   getAvailable({ account, byok }: Pick<Bound, 'account' | 'byok'>): bigint {
