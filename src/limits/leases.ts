@@ -1,4 +1,5 @@
 import type { Period } from '../base/clock.ts'
+import { unavailable } from '../base/errors.ts'
 import { pickLarger } from '../base/money.ts'
 import type {
   Account,
@@ -49,8 +50,9 @@ export interface Lent {
 /** What several nodes spend from: limits less what was spent and what is on lease. */
 export interface LeaseStore {
   /**
-   * Takes back and lends, in one transaction, and notes the answer under a number. Throws 503 where it
-   * is not known whether it was done: `findAnswer` finds out.
+   * Takes back and lends, in one transaction, and notes the answer under a number. Ends with the
+   * transaction, however long that takes. Throws where it is not known whether it was done:
+   * `findAnswer` finds out.
    */
   exchange(number: number, requests: LeaseRequest[]): Promise<Lent[]>
   /** Returns what `exchange` has answered under a number; null: it was not done. */
@@ -72,6 +74,8 @@ interface Lease {
   byok: boolean
   /** What this node may still spend and hold. Below 0 where calls have cost more than was lent. */
   amount: bigint
+  /** Whether the store has answered: before that a charge is taken from nothing that was lent. */
+  isLent: boolean
   limits: LeaseRequest['limits']
   left: bigint
   isElsewhere: boolean
@@ -85,6 +89,13 @@ interface Lease {
   /** Until when no more than this is asked for: there was not as much. */
   emptyUntil: number
   refused: bigint
+}
+
+/** An exchange on its way. */
+interface Exchange {
+  number: number
+  requests: LeaseRequest[]
+  ended: Promise<Lent[]>
 }
 
 /** What callers want of a meter with the next exchange. */
@@ -101,6 +112,8 @@ const PATIENCE = 2_500
 const PAUSE = 50
 /** In milliseconds: in less time nothing can be told of how fast money is spent. */
 const SHORTEST = 100
+/** In milliseconds: how long what came of an exchange is waited for at once. */
+const ANSWER = 2_000
 /** In milliseconds: how long an account is known to be empty. */
 const EMPTY = 250
 
@@ -119,8 +132,8 @@ export class NodeLeases implements Leases {
   #next: Promise<void> | null = null
   #before: Promise<void> = Promise.resolve()
   #number = 0
-  /** An exchange of which it is not known whether it was done. */
-  #doubt: { number: number; requests: LeaseRequest[] } | null = null
+  /** The exchange of which it is not known yet what came of it: none begins before that is. */
+  #open: Exchange | null = null
   #last = 0
   #timer: ReturnType<typeof setInterval> | undefined
   #isBeating = false
@@ -168,7 +181,7 @@ export class NodeLeases implements Leases {
     const meters = listMeters(this.#books.listAccounts(payer), byok)
     return meters.filter(meter => {
       const lease = this.#leases.get(meter)
-      if (!lease) return false
+      if (!lease?.isLent) return false
       lease.amount -= nanos
       lease.spent += nanos
       return true
@@ -302,7 +315,7 @@ export class NodeLeases implements Leases {
   #ask(bounds: Bound[], short: Bound[], maximum: Amounts): Promise<void> {
     for (const bound of short) {
       const meter = nameMeter(bound)
-      const lease = this.#leases.get(meter) ?? this.#open(meter, bound)
+      const lease = this.#leases.get(meter) ?? this.#begin(meter, bound)
       const need = getNeed(bound, maximum)
       lease.usedAt = this.#ticks()
       if (need > lease.largest) lease.largest = need
@@ -325,11 +338,11 @@ export class NodeLeases implements Leases {
     return pickLarger(2n * pickLarger(rate, lease.rate), 4n * need)
   }
 
-  #open(meter: Meter, { account, byok }: Bound): Lease {
+  #begin(meter: Meter, { account, byok }: Bound): Lease {
     const lease: Lease = {
-      ...{ account, byok, amount: 0n, limits: new Map(), left: 0n, isElsewhere: false },
+      ...{ account, byok, amount: 0n, isLent: false, limits: new Map(), left: 0n },
       ...{ usedAt: this.#ticks(), largest: 0n, spent: 0n, since: this.#ticks(), rate: 0n },
-      ...{ emptyUntil: 0, refused: 0n },
+      ...{ isElsewhere: false, emptyUntil: 0, refused: 0n },
     }
     this.#leases.set(meter, lease)
     return lease
@@ -356,7 +369,7 @@ export class NodeLeases implements Leases {
   ): Promise<void> {
     const asked = this.#asked
     this.#asked = new Map()
-    await this.#resolveDoubt()
+    await this.#settle()
     const requests: LeaseRequest[] = []
     for (const [meter, lease] of this.#leases) {
       const wish = asked.get(meter)
@@ -373,30 +386,55 @@ export class NodeLeases implements Leases {
       if (!this.#leases.has(meter)) requests.push({ meter, returned: 0n, ...NOTHING })
     if (requests.length === 0) return
     const number = ++this.#number
-    this.#doubt = { number, requests }
-    const lent = await this.#store.exchange(number, requests)
-    this.#doubt = null
-    this.#keep(lent)
+    this.#open = { number, requests, ended: this.#store.exchange(number, requests) }
+    const fault = await this.#settle()
+    if (fault) throw fault.thrown
   }
 
-  async #resolveDoubt(): Promise<void> {
-    if (!this.#doubt) return
-    const { number, requests } = this.#doubt
-    const lent = await this.#store.findAnswer(number)
-    this.#doubt = null
-    if (lent) this.#keep(lent)
-    else
-      for (const { meter, returned } of requests) {
-        const lease = this.#leases.get(meter)
-        if (lease) lease.amount += returned
-      }
+  /**
+   * Finds out what came of the last exchange. Returns why it was not done, or null; throws 503 where
+   * that is not known in time.
+   */
+  async #settle(): Promise<{ thrown: unknown } | null> {
+    if (!this.#open) return null
+    const { number, requests, ended } = this.#open
+    let fault: { thrown: unknown } | null = null
+    const heard = ended.catch((thrown: unknown) => {
+      fault = { thrown }
+      return this.#store.findAnswer(number)
+    })
+    const lent = await awaitShortly(heard)
+    this.#open = null
+    if (!lent) this.#takeAgain(requests)
+    else this.#keep(lent)
+    return lent ? null : fault
+  }
+
+  /** What was given back is in hand again: nobody has taken it. */
+  #takeAgain(requests: LeaseRequest[]): void {
+    for (const { meter, returned } of requests) {
+      const lease = this.#leases.get(meter)
+      if (lease) lease.amount += returned
+    }
   }
 
   #keep(lent: Lent[]): void {
     for (const { meter, amount, left, isElsewhere } of lent) {
       const lease = this.#leases.get(meter)
-      if (lease) Object.assign(lease, { amount: lease.amount + amount, left, isElsewhere })
+      if (!lease) continue
+      lease.amount += amount
+      Object.assign(lease, { isLent: true, left, isElsewhere })
     }
+  }
+}
+
+async function awaitShortly<Value>(promise: Promise<Value>): Promise<Value> {
+  const { promise: overdue, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(unavailable('The database does not answer')), ANSWER)
+  try {
+    return await Promise.race([promise, overdue])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

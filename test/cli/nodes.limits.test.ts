@@ -90,10 +90,6 @@ if (await hasPostgres()) {
     const shown = await again.fetch('/workspaces', { key })
     expect(shown.status).toBe(200)
     for (const node of [a, c, again]) await node.end('SIGTERM')
-    // What a server could not give back at its stop comes back so.
-    const ended = await nodes.run(['nodes', 'list', '--json'])
-    for (const { id } of JSON.parse(ended.stdout).data as { id: string }[])
-      expect(await nodes.run(['nodes', 'forget', id])).toMatchObject({ code: 0 })
     expect(await read('select sum(amount) from gateway.leases')).toBe(0n)
     expect(await read('select max(used) from gateway.accounts')).toBe(spent)
     const { stdout } = await nodes.run(['doctor'])

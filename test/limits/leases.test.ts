@@ -10,7 +10,7 @@ import {
   type Lent,
   NodeLeases,
 } from '../../src/limits/leases.ts'
-import { type Bound, openLedger } from '../../src/limits/ledger.ts'
+import { type Bound, type Charge, openLedger } from '../../src/limits/ledger.ts'
 import { TestClock } from '../support/gateway.ts'
 import { createLedgerStore } from '../support/ledger.ts'
 
@@ -29,6 +29,8 @@ class OneLimit implements LeaseStore {
   /** What becomes of the next exchange; each is done and answered if there is none. */
   faults: ('not done' | 'not heard')[] = []
   isAway = false
+  /** Holds back the answer of the next exchange, which is done. */
+  gate: Promise<void> | null = null
   wanted: LeaseRequest['meter'][] = []
   /** By which limits was asked last. */
   limits: LeaseRequest['limits'] = new Map()
@@ -48,6 +50,9 @@ class OneLimit implements LeaseStore {
       this.lent += amount
       return { meter, amount, left: left - amount, isElsewhere: false }
     })
+    const { gate } = this
+    this.gate = null
+    await gate
     this.#answer = { number, lent: answer }
     if (fault === 'not heard') throw unavailable('away')
     return answer
@@ -106,15 +111,45 @@ describe('leases', () => {
       const { store, ledger, leases, reserve, sum } = await open()
       const first = await reserve(50n)
       store.faults = [fault]
-      await expect(reserve(300n)).rejects.toThrow('away')
-      await leases.beat()
+      if (fault === 'not done') await expect(reserve(300n)).rejects.toThrow('away')
+      else expect((await reserve(300n))?.amounts.own).toBe(300n)
       expect(sum()).toBe(store.lent)
+      for (const hold of ledger.listHolds()) if (hold !== first) ledger.release(hold)
       if (first) ledger.release(first)
       store.faults = [fault]
       await leases.end()
       await leases.end()
       expect([store.lent, sum()]).toEqual([0n, 0n])
     }
+  })
+
+  test('an exchange that takes too long is made good when it ends, and none begins before', async () => {
+    const { store, leases, reserve, sum } = await open()
+    await reserve(50n)
+    const answer = Promise.withResolvers<void>()
+    store.gate = answer.promise
+    await expect(reserve(300n)).rejects.toThrow('The database does not answer')
+    const { exchanges } = store
+    await expect(reserve(300n)).rejects.toThrow('The database does not answer')
+    expect(store.exchanges).toBe(exchanges)
+    answer.resolve()
+    await leases.beat()
+    expect(sum()).toBe(store.lent)
+    expect((await reserve(300n))?.amounts.own).toBe(300n)
+  })
+
+  test('a call that began before its account had a limit takes nothing of what is being lent', async () => {
+    const { store, ledger, reserve, sum } = await open()
+    const early = await reserve(10n, [])
+    const answer = Promise.withResolvers<void>()
+    store.gate = answer.promise
+    const first = reserve(100n)
+    const charge: Charge = { ...payer, day: 0, byok: false, nanos: 10n }
+    if (early) ledger.settle(early, charge)
+    expect(charge.leased).toEqual([])
+    answer.resolve()
+    expect((await first)?.amounts.own).toBe(100n)
+    expect(sum()).toBe(store.lent)
   })
 
   test('while the store is away, less than is in hand is taken', async () => {

@@ -7,7 +7,7 @@ import type { EntryRows } from '../sql/generations/rows.ts'
 import { parseRow, type RawRow } from '../sql/ledger.ts'
 import { type Prepared, prepare } from '../sql/write.ts'
 import { replaceAmount } from './amounts.ts'
-import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
+import { answerWithin, explainFaults, PATIENCE, type Runner, run } from './connection.ts'
 import { SNAPSHOT } from './reader.ts'
 
 /** A process of a node. */
@@ -21,8 +21,9 @@ interface Process {
  * of calls: whoever has locked the row of their numbers sees all that was spent and lent before.
  */
 export const createLeaseStore = (pool: SQL, { id, incarnation }: Process): LeaseStore => ({
+  // Not given up on: what is not heard in time is done all the same.
   exchange: (number, requests) =>
-    answerWithin(PATIENCE.lease, () =>
+    explainFaults(() =>
       pool.begin(connection => exchange(connection, { id, incarnation }, number, requests)),
     ),
   async findAnswer(number) {
