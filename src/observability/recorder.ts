@@ -55,6 +55,9 @@ const MAX_WAITING = 10_000
 
 const MAX_AT_ONCE = 500
 
+/** A batch of so many entries says that calls end together; where so many wait, none waits for more. */
+const [CROWD, MANY] = [4, 64]
+
 const PATIENCE = 5_000
 
 /** When a store has not accepted a record for this long, the gateway refuses new work. */
@@ -78,6 +81,8 @@ export function openRecorder(
   keepsUp: () => boolean = () => true,
 ): Recorder {
   const waiting: PendingEntry[] = []
+  /** How many entries the last batch had. */
+  let size = 0
   let failing = false
   let paused: PromiseWithResolvers<void> | null = null
   let isPatient = false
@@ -99,6 +104,8 @@ export function openRecorder(
       // Everything that ends in these turns of the event loop is written together, and streams
       // continue between two batches. A transaction costs as much as several of its calls.
       await skipTwoTurns()
+      if (store.gathering && size >= CROWD && waiting.length < MANY)
+        await Bun.sleep(store.gathering)
       if (paused) await paused.promise
       if (await writeBatch()) {
         askedAt = null
@@ -117,6 +124,7 @@ export function openRecorder(
   /** Writes the oldest entries, and returns whether the store has dealt with them. */
   async function writeBatch(): Promise<boolean> {
     const batch = waiting.slice(0, MAX_AT_ONCE)
+    size = batch.length
     const entries: RecorderEntry[] = []
     for (const { entry } of batch) entries.push(entry)
     askedAt ??= ticks()

@@ -135,6 +135,11 @@ export interface Generation {
 export interface GenerationStore {
   /** Whether it is on another machine, so that calls go on while it is away and they are kept. */
   readonly isElsewhere?: boolean | undefined
+  /**
+   * In milliseconds: how long a batch waits for more where calls end together. There it costs the
+   * store as much as a dozen of them.
+   */
+  readonly gathering?: number | undefined
   /** Writes a batch, and returns what destinations are told with it. */
   record(batch: RecorderEntry[]): Promise<WrittenMessages[]>
   /**

@@ -5,7 +5,7 @@ import { type LeaseRequest, type LeaseStore, type Lent, listMeters } from '../..
 import type { Account, Charge, DaySpend, Meter } from '../../limits/ledger.ts'
 import type { EntryRows } from '../sql/generations/rows.ts'
 import { parseRow, type RawRow } from '../sql/ledger.ts'
-import { type Prepared, prepare } from '../sql/write.ts'
+import { prepare } from '../sql/write.ts'
 import { replaceAmount } from './amounts.ts'
 import { answerWithin, explainFaults, PATIENCE, type Runner, run } from './connection.ts'
 import { SNAPSHOT } from './reader.ts'
@@ -369,30 +369,18 @@ const LIST_WRONG = `select meter, used::text as used, expected::text as expected
 const LIST_STRANGERS = `select node, meter from leases
   where node not in (select id from nodes) order by node, meter limit 10`
 
-/**
- * Counts the charges of entries in the limits of all nodes: they come from what this node has on lease,
- * as far as it has taken them from there, and else from what is left. Notes whose rows they are.
- */
-export function countCharges(node: string, entries: EntryRows[]): Prepared[] {
+/** Sums charges per meter, with '1' where they come from what this node has taken from its lease. */
+export function sumMeters(entries: EntryRows[]): [meter: string, nanos: string, leased: string][] {
   const sums = new Map<string, bigint>()
-  let rows = 0
   for (const { charge } of entries) {
-    if (!charge) continue
-    rows += 1
-    if (charge.nanos === 0n) continue
+    if (!charge || charge.nanos === 0n) continue
     const { leased = [], byok, nanos } = charge
     for (const meter of listMeters(listAccounts(charge), byok)) {
       const name = `${leased.includes(meter) ? 1 : 0} ${meter}`
       sums.set(name, (sums.get(name) ?? 0n) + nanos)
     }
   }
-  const steps: Prepared[] = []
-  if (sums.size > 0) {
-    const list = Array.from(sums, ([name, nanos]) => [name.slice(2), String(nanos), name[0]])
-    steps.push(prepare(COUNT_CHARGES, JSON.stringify(list), node))
-  }
-  if (rows > 0 && node !== '') steps.push(prepare(NOTE_ROWS, rows, node))
-  return steps
+  return Array.from(sums, ([name, nanos]) => [name.slice(2), String(nanos), name.slice(0, 1)])
 }
 
 const listAccounts = ({ key_hash, user_id, workspace_id, subaccounts = [] }: Charge): Account[] => [
@@ -403,16 +391,20 @@ const listAccounts = ({ key_hash, user_id, workspace_id, subaccounts = [] }: Cha
   ...subaccounts,
 ]
 
-// A node that was forgotten has nothing on lease any more.
-const COUNT_CHARGES = `with spent as (
+/**
+ * Counts charges in the limits of all nodes, as parts of a statement: they come from what a node has
+ * on lease, as far as it has taken them from there, and else from what is left. One that was forgotten
+ * has nothing on lease any more. `sums` is what `sumMeters` returns.
+ */
+export const countCharges = (sums: string, node: string): string => `spent as (
     select one->>0 as meter, (one->>1)::numeric as nanos, one->>2 = '1' as is_leased
-    from jsonb_array_elements(?1::text::jsonb) as listed (one)),
+    from jsonb_array_elements(${sums}::text::jsonb) as listed (one)),
   paid as (update leases l set amount = l.amount - s.nanos from spent s
-    where s.is_leased and l.meter = s.meter and l.node = ?2 returning l.meter)
-  update accounts a set used = a.used + s.nanos
-  from (select meter, sum(nanos) as nanos from spent
-    where not is_leased or meter not in (select meter from paid) group by meter) s
-  where a.meter = s.meter`
+    where s.is_leased and l.meter = s.meter and l.node = ${node} returning l.meter),
+  counted as (update accounts a set used = a.used + s.nanos
+    from (select meter, sum(nanos) as nanos from spent
+      where not is_leased or meter not in (select meter from paid) group by meter) s
+    where a.meter = s.meter)`
 
 /**
  * Removes what was counted of windows that are over for long, and what is left of leases of them: an
@@ -423,6 +415,3 @@ export const SWEEP_LIMITS = [
     and first_day < extract(epoch from clock_timestamp()) / 86400 - 40`,
   `delete from leases where amount = 0 and meter not in (select meter from accounts)`,
 ]
-
-const NOTE_ROWS = `insert into charged (last_row, first_row, node)
-  select max(seq), max(seq) - ?1::bigint + 1, ?2 from ledger`

@@ -6,22 +6,25 @@ import type { RecorderEntry } from '../../observability/generations/store.ts'
 import type { WrittenMessages } from '../../observability/outbox.ts'
 import type { RecordLog } from '../record-log.ts'
 import {
-  addParts,
+  addContents,
   areTold,
+  chainCharges,
   type EntryRows,
   RECORD_COLUMNS,
   renderAnchor,
   renderRecords,
+  sumPerDay,
   toRows,
 } from '../sql/generations/rows.ts'
 import type { Recording } from '../sql/generations.ts'
+import { checkAmount, followHead, type LedgerValues } from '../sql/ledger.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
-import { prepare } from '../sql/write.ts'
+import { addMessages } from '../sql/outbox.ts'
 import { replaceAmount, reviveAmount } from './amounts.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
-import { countCharges } from './leases.ts'
-import { runSteps } from './write.ts'
+import { countCharges, sumMeters } from './leases.ts'
+import { runStep, runSteps } from './write.ts'
 
 /** What recording needs. */
 interface RecordingOptions {
@@ -58,6 +61,7 @@ export class PostgresRecording implements Recording {
   /** What is recorded is in the database, so nothing waits for it. */
   readonly isWaiting = false
   readonly isElsewhere = true
+  readonly gathering = 4
   readonly #options: RecordingOptions
   readonly #bundling: BundlingOptions
   readonly #recorded = new WeakSet<RecorderEntry>()
@@ -159,7 +163,7 @@ export class PostgresRecording implements Recording {
       const entries = batch.map((entry, i) => toRows(entry, bundled?.messages[i]))
       for (const { record } of entries) refuseOthers(record?.values ?? [])
       await explainFaults(() =>
-        pool.begin(connection => writeEntries(connection, mac, node(), entries)),
+        useConnection(pool, connection => writeEntries(connection, mac, node(), entries)),
       )
       return bundled?.listWritten() ?? []
     } catch (error) {
@@ -263,36 +267,65 @@ const TAKE_NUMBERS = `insert into numbers values (?1, ?2)
 const LIST_ENDED = `select 1 from generations
   where id in (select value from json_each(?)) limit 1`
 
-/** Writes entries. The records of all nodes are numbered, sealed and chained one after the other. */
+/**
+ * Writes entries in a transaction of two trips, but for what few calls have: what it begins with is
+ * sent together, and so is what it ends with. The records of all nodes are numbered, sealed and
+ * chained one after the other.
+ */
 async function writeEntries(
   connection: Runner,
   mac: Mac,
   node: string,
   entries: EntryRows[],
 ): Promise<void> {
-  const records = entries.flatMap(({ record }) => (record ? [record] : []))
-  const last = await takeNumbers(connection, 'generations', records.length)
-  await refuseEnded(connection, entries)
-  const first = last - records.length + 1
-  const texts = records.map(({ json }) => json)
-  const added =
-    records.length === 0
-      ? []
-      : [
-          prepare(INSERT_RECORDS, first, `[${texts.join(',')}]`),
-          prepare(
-            SEAL_RECORDS,
-            ...[first, last, RECORD_COLUMNS.length],
-            mac(renderRecords(first, texts)),
-          ),
-        ]
+  const records = entries.flatMap(({ record }) => (record ? [record.json] : []))
   const messages = entries.reduce((sum, entry) => sum + entry.messages.length, 0)
-  const newest = messages === 0 ? 0 : await takeNumbers(connection, 'outbox', messages)
-  await runSteps(connection, [
-    ...added,
-    ...addParts(mac, newest - messages, entries),
-    ...countCharges(node, entries),
+  let charges: LedgerValues[] = []
+  const chain = followHead(head => {
+    charges = chainCharges(mac, head, entries)
+    return []
+  })
+  const [, last, newest] = await Promise.all([
+    run(connection, 'begin'),
+    takeNumbers(connection, 'generations', records.length),
+    messages === 0 ? 0 : takeNumbers(connection, 'outbox', messages),
+    refuseEnded(connection, entries),
+    entries.some(({ charge }) => charge !== null) ? runStep(connection, chain) : null,
   ])
+  const more = addContents(entries)
+  if (messages > 0) more.push(...addMessages(newest - messages, entries))
+  await runSteps(connection, more)
+  const first = last - records.length + 1
+  const spend = Array.from(sumPerDay(entries), sum => [
+    ...[sum.key_hash, sum.user_id, sum.workspace_id],
+    ...[sum.day, Number(sum.byok), String(checkAmount(sum.nanos))],
+  ])
+  await Promise.all([
+    run(connection, WRITE_ENTRIES, [
+      ...[first, last, `[${records.join(',')}]`],
+      ...[RECORD_COLUMNS.length, mac(renderRecords(first, records))],
+      JSON.stringify(charges, (_, value) => (typeof value === 'bigint' ? String(value) : value)),
+      ...[JSON.stringify(spend), JSON.stringify(sumMeters(entries)), node],
+    ]),
+    run(connection, 'commit'),
+  ])
+}
+
+/** Does something in a transaction that it begins and ends itself. */
+async function useConnection(
+  pool: SQL,
+  work: (connection: Runner) => Promise<void>,
+): Promise<void> {
+  const connection = await pool.reserve()
+  try {
+    await work(connection)
+  } catch (error) {
+    // Says only that there is none any more where the end was sent already.
+    await run(connection, 'rollback').catch(() => undefined)
+    throw error
+  } finally {
+    connection.release()
+  }
 }
 
 async function takeNumbers(connection: Runner, name: string, count: number): Promise<number> {
@@ -317,12 +350,31 @@ const FRACTIONS = new Set<string>(['latency', 'generation_time'])
 const findType = (name: string): string =>
   NUMBERS.has(name) ? '::bigint' : FRACTIONS.has(name) ? '::double precision' : ''
 
-// One list of JSON for all records: a fifth of what a parameter for each value costs.
-const INSERT_RECORDS = `insert into generations
-  (rowid, ${RECORD_COLUMNS.map(name => `"${name}"`).join(', ')})
-  select ?1::bigint + place - 1,
-    ${RECORD_COLUMNS.map((name, i) => `(record->>${i})${findType(name)}`).join(', ')}
-  from jsonb_array_elements(?2::text::jsonb) with ordinality as listed (record, place)`
+// One list of JSON for all rows of a table: a fifth of what a parameter for each value costs.
+const WRITE_ENTRIES = `with records as (
+    insert into generations (rowid, ${RECORD_COLUMNS.map(name => `"${name}"`).join(', ')})
+    select ?1::bigint + place - 1,
+      ${RECORD_COLUMNS.map((name, i) => `(record->>${i})${findType(name)}`).join(', ')}
+    from jsonb_array_elements(?3::text::jsonb) with ordinality as listed (record, place)),
+  sealed as (
+    insert into record_seals (n, first_row, last_row, columns, seal)
+    select coalesce(max(n), 0) + 1, ?1::bigint, ?2::bigint, ?4::bigint, ?5 from record_seals
+    having ?1::bigint <= ?2::bigint),
+  charges as (
+    insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source,
+      hash, several)
+    select row->>0, (row->>1)::bigint, row->>2, row->>3, row->>4, row->>5, (row->>6)::bigint,
+      (row->>7)::bigint, row->>8, row->>9, (row->>10)::bigint
+    from jsonb_array_elements(?6::text::jsonb) with ordinality as listed (row, place)
+    order by place returning seq),
+  sums as (
+    insert into spend (key_hash, user_id, workspace_id, day, byok, nanos)
+    select sum->>0, sum->>1, sum->>2, (sum->>3)::bigint, (sum->>4)::bigint, (sum->>5)::bigint
+    from jsonb_array_elements(?7::text::jsonb) as listed (sum)
+    on conflict (key_hash, day, byok) do update set nanos = spend.nanos + excluded.nanos),
+  ${countCharges('?8', '?9')}
+  insert into charged (last_row, first_row, node)
+  select max(seq), min(seq), ?9 from charges where ?9 <> '' having count(*) > 0`
 
 const LAST_UNSEALED = `select coalesce(max(rowid), 0) as last from generations
   having not exists (select 1 from record_seals)`

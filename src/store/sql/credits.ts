@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Mac } from '../../base/mac.ts'
 import type { CreditStore } from '../../limits/world.ts'
 import { buildAuditInsert } from './audit.ts'
-import { appendCharge, countSpend, followHead } from './ledger.ts'
+import { appendCharge, chainCharge, countSpend, followHead } from './ledger.ts'
 import type { Tables } from './tables.ts'
 import { follow, prepare, type Statement, type Write } from './write.ts'
 
@@ -26,7 +26,9 @@ export function createCreditStore(
         if (there) return []
         return [
           ...lockLedger,
-          followHead(head => [appendCharge(mac, head, { ...row, source: 'opening' }).insert]),
+          followHead(head => [
+            appendCharge(chainCharge(mac, head, { ...row, source: 'opening' }).values),
+          ]),
           countSpend({ ...row, day }),
           ...inserts,
         ]

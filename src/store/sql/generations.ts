@@ -31,7 +31,10 @@ function parseReadable<Item>(json: string): Item[] {
 }
 
 /** What records calls. */
-export type Recording = Pick<GenerationStore, 'isElsewhere' | 'record' | 'keep' | 'flush'> & {
+export type Recording = Pick<
+  GenerationStore,
+  'isElsewhere' | 'gathering' | 'record' | 'keep' | 'flush'
+> & {
   /** Whether records wait for their transaction. */
   readonly isWaiting: boolean
 }
@@ -44,6 +47,7 @@ export function createGenerationStore(
 ): GenerationStore {
   return {
     isElsewhere: recording.isElsewhere,
+    gathering: recording.gathering,
     record: recording.record.bind(recording),
     keep: recording.keep.bind(recording),
     flush: recording.flush.bind(recording),

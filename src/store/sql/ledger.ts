@@ -108,7 +108,7 @@ const castToText = <Name extends string>(name: Name) =>
  * Returns the amount. Throws a TypeError if it does not fit a column, as the driver would truncate
  * it to another number, possibly a negative one.
  */
-function checkAmount(nanos: bigint): bigint {
+export function checkAmount(nanos: bigint): bigint {
   if (nanos !== BigInt.asIntN(64, nanos))
     throw new TypeError('An amount of money does not fit 64 bits')
   return nanos
@@ -153,28 +153,32 @@ export const followHead = (then: (hash: string) => Statement[]): Statement =>
     ]
   })
 
-const COLUMNS = 'id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash'
+/** The columns of a row, as `chainCharge` returns its values. */
+const COLUMNS =
+  'id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash, several'
 
-const INSERT = `insert into ledger (${COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const INSERT = `insert into ledger (${COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-const INSERT_STEP = `insert into ledger (${COLUMNS}, several) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`
+/** The values of a row: text, number, and money. */
+export type LedgerValues = (string | number | bigint)[]
 
-/** Appends a row to the chain, of a call that may go on. Returns the new head with the statement. */
-export function appendCharge(
+/** Chains a row, of a call that may go on. Returns the new head with the values of the row. */
+export function chainCharge(
   mac: Mac,
   head: string,
   row: NewRow,
   isContinued = false,
-): { hash: string; insert: Statement } {
+): { hash: string; values: LedgerValues } {
   const { id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source } = row
   const hash = sealLedgerRow(mac, head, row)
-  const insert = prepare(
-    isContinued || step > 1 ? INSERT_STEP : INSERT,
-    ...[id, step, settled_at, key_hash, user_id, workspace_id],
-    ...[Number(byok), checkAmount(nanos), source, hash],
-  )
-  return { hash, insert }
+  const payer = [key_hash, user_id, workspace_id, Number(byok)]
+  const several = Number(isContinued || step > 1)
+  const values = [id, step, settled_at, ...payer, checkAmount(nanos), source, hash, several]
+  return { hash, values }
 }
+
+/** Appends a row to the chain. */
+export const appendCharge = (values: LedgerValues): Statement => prepare(INSERT, ...values)
 
 const ADD_SPEND = `insert into spend (key_hash, user_id, workspace_id, day, byok, nanos)
   values (?, ?, ?, ?, ?, ?)

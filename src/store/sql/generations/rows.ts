@@ -6,7 +6,14 @@ import type {
   RecorderEntry,
 } from '../../../observability/generations/store.ts'
 import { addResult } from '../batches.ts'
-import { appendCharge, countParts, countSpend, followHead } from '../ledger.ts'
+import {
+  appendCharge,
+  chainCharge,
+  countParts,
+  countSpend,
+  followHead,
+  type LedgerValues,
+} from '../ledger.ts'
 import type { BundledMessage } from '../outbox/bundling.ts'
 import { addMessages } from '../outbox.ts'
 import { addTranscript } from '../transcripts.ts'
@@ -40,34 +47,38 @@ export interface EntryRows {
  * results of batches, and charges. `last` is the number of the newest message.
  */
 export function addParts(mac: Mac, last: number, entries: EntryRows[]): Statement[] {
-  const steps: Statement[] = []
-  let [isCharged, isTold] = [false, false]
-  for (const { charge, messages, entry } of entries) {
-    isCharged ||= charge !== null
-    isTold ||= messages.length > 0
-    if (entry.transcript) steps.push(addTranscript(entry.transcript))
-    if (entry.job) steps.push(endVideo(entry.job))
-    if (entry.result) steps.push(addResult(entry.result))
-  }
-  if (isCharged) {
-    steps.push(followHead(head => chainCharges(mac, head, entries)))
+  const steps = addContents(entries)
+  if (entries.some(({ charge }) => charge !== null)) {
+    steps.push(followHead(head => chainCharges(mac, head, entries).map(appendCharge)))
     for (const sum of sumPerDay(entries)) steps.push(countSpend(sum))
   }
-  if (isTold) steps.push(...addMessages(last, entries))
+  if (entries.some(({ messages }) => messages.length > 0)) steps.push(...addMessages(last, entries))
   return steps
 }
 
-function chainCharges(mac: Mac, newest: string, entries: EntryRows[]): Statement[] {
+/** Adds what most calls have none of: what was asked and answered, jobs, results, parts of accounts. */
+export function addContents(entries: EntryRows[]): Statement[] {
   const steps: Statement[] = []
+  for (const { charge, entry } of entries) {
+    if (entry.transcript) steps.push(addTranscript(entry.transcript))
+    if (entry.job) steps.push(endVideo(entry.job))
+    if (entry.result) steps.push(addResult(entry.result))
+    if (charge?.subaccounts) steps.push(...countParts(charge))
+  }
+  return steps
+}
+
+/** Chains the charges of entries, and returns the values of their rows. */
+export function chainCharges(mac: Mac, newest: string, entries: EntryRows[]): LedgerValues[] {
+  const rows: LedgerValues[] = []
   let head = newest
   for (const { charge, record } of entries) {
     if (!charge) continue
-    const { hash, insert } = appendCharge(mac, head, charge, !record)
+    const { hash, values } = chainCharge(mac, head, charge, !record)
     head = hash
-    steps.push(insert)
-    if (charge.subaccounts) steps.push(...countParts(charge))
+    rows.push(values)
   }
-  return steps
+  return rows
 }
 
 /** Whether destinations are told of some of these entries: they are of none of most batches. */
@@ -89,8 +100,8 @@ export function toRows(entry: RecorderEntry, messages: BundledMessage[] = []): E
   }
 }
 
-// Most calls of a batch share a few keys and one day, so there is one statement per key and day.
-function sumPerDay(entries: EntryRows[]): Iterable<DaySpend> {
+/** Sums charges: most calls of a batch share a few keys and one day, so there is one sum per key and day. */
+export function sumPerDay(entries: EntryRows[]): Iterable<DaySpend> {
   const sums = new Map<string, DaySpend>()
   for (const { charge } of entries) {
     if (charge === null || charge.nanos === 0n) continue
