@@ -979,13 +979,16 @@ export const Config = Type.Object(
     ),
     storage: Type.Object(
       {
-        durability: Type.Union([Type.Literal('normal'), Type.Literal('full')], {
-          default: 'normal',
-          description:
-            'normal: answered calls survive a killed process; full: they survive a power loss ' +
-            'too, at the cost of one sync per batch; with storage.postgres its synchronous_commit ' +
-            'decides',
-        }),
+        durability: Type.Union(
+          [Type.Literal('normal'), Type.Literal('full'), Type.Literal('shared')],
+          {
+            default: 'normal',
+            description:
+              'normal: answered calls survive a killed process; full: they survive a power loss ' +
+              'too, at the cost of one sync per batch; shared: with storage.postgres, and what is meant ' +
+              'there: an answer ends when Postgres has its record, and its synchronous_commit decides',
+          },
+        ),
         refusals: Type.Integer({
           default: 10_000,
           minimum: 0,
@@ -1174,7 +1177,14 @@ function listStorageContradictions({ storage, sandbox }: Config): Contradiction[
     return [
       say(
         ['storage', 'durability'],
-        'expected normal, as synchronous_commit decides in storage.postgres, found full',
+        'expected shared, as synchronous_commit decides in storage.postgres, found full',
+      ),
+    ]
+  if (!postgres && durability === 'shared')
+    return [
+      say(
+        ['storage', 'durability'],
+        'expected normal or full without storage.postgres, found shared',
       ),
     ]
   if (files === 'disk')

@@ -320,7 +320,7 @@ describe('an invalid setting is named with what was expected and found', () => {
     ],
     [
       'storage: { durability: some }',
-      'storage.durability: expected "normal" or "full", found a string',
+      'storage.durability: expected "normal" or "full" or "shared", found a string',
     ],
     [
       'storage: { postgres: { url: "postgres://db.example" } }',
@@ -334,8 +334,12 @@ describe('an invalid setting is named with what was expected and found', () => {
     ],
     [
       'storage: { durability: full, postgres: { url: "postgres://db.example/gateway" } }',
-      'storage.durability: expected normal, as synchronous_commit decides in storage.postgres, ' +
+      'storage.durability: expected shared, as synchronous_commit decides in storage.postgres, ' +
         'found full',
+    ],
+    [
+      'storage: { durability: shared }',
+      'storage.durability: expected normal or full without storage.postgres, found shared',
     ],
     ['storage: { files: s3 }', 'storage.s3: expected a bucket, as storage.files is s3'],
     [

@@ -345,7 +345,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       overrides.access,
       log,
       {
-        durability: config.storage.durability,
+        durability: config.storage.durability === 'full' ? 'full' : 'normal',
         busyTimeout,
         secrets,
         macs,
