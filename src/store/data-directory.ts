@@ -1,4 +1,12 @@
-import { closeSync, existsSync, lstatSync, mkdirSync, type Stats, statSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { conflict, denied } from '../base/errors.ts'
@@ -81,12 +89,16 @@ function refuseForeignReaders(path: string, { mode, uid, gid }: Stats): void {
     throw denied(`${path}: other users may read this secret (chmod 600 ${path})`)
 }
 
-/** Names this process as a node of a store that several machines reach: its directory has the id. */
-export function nameNode(data: string): Omit<NodeName, 'isAlone'> {
+/**
+ * Names this process as a node of a store that several machines reach: its directory has the id.
+ * `worker` tells several of a machine apart.
+ */
+export function nameNode(data: string, worker?: number): Omit<NodeName, 'isAlone'> {
   const found = readNodeId(data)
   const id = found ?? crypto.randomUUID()
   if (!found) writeDataFile(join(data, NODE), `${id}\n`)
-  return { id, incarnation: crypto.randomUUID(), name: hostname(), version: VERSION }
+  const name = worker === undefined ? hostname() : `${hostname()}/${worker}`
+  return { id, incarnation: crypto.randomUUID(), name, version: VERSION }
 }
 
 /** Returns the id of the node whose directory this is; null for one that never was one. */
@@ -96,3 +108,17 @@ export function readNodeId(data: string): string | null {
 }
 
 const NODE = 'node.id'
+
+const WORKERS = 'workers'
+
+/** Says where one of several servers of a data directory keeps what is its own. */
+export const locateWorker = (data: string, worker: number): string =>
+  join(data, WORKERS, String(worker))
+
+/** Lists the servers that a data directory has or had beneath it, in their order. */
+export function listWorkers(data: string): number[] {
+  const directory = join(data, WORKERS)
+  if (!existsSync(directory)) return []
+  const numbers = readdirSync(directory).filter(name => /^[1-9]\d{0,3}$/.test(name))
+  return numbers.map(Number).sort((a, b) => a - b)
+}
