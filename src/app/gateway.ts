@@ -208,6 +208,8 @@ export interface Instance {
   siteUrl: string
   /** Whether it can be reached from this machine alone, as far as its address says. */
   isLocal: boolean
+  /** Whether others serve on its port: the next request of a client may reach one of them. */
+  isOneOfSeveral: boolean
 }
 
 /** In-memory copies of what calls need from the store, so that no request reads a database. */
@@ -424,6 +426,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       configStatus: { applied: clock.now(), rejected: false },
       siteUrl: getSiteUrl(config.server),
       isLocal: isLoopback(config.server.host),
+      isOneOfSeveral: false,
     },
     catalog,
     store,

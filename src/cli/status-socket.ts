@@ -2,7 +2,7 @@ import { chmodSync, closeSync, existsSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseObject } from '../base/json.ts'
 import { giveToOwner } from '../base/owner.ts'
-import { listWorkers } from '../store/data-directory.ts'
+import { listWorkers } from './data-directory.ts'
 
 /** The socket on which a server tells its state to those who may read its data directory. */
 const NAME = 'serve.sock'

@@ -193,6 +193,7 @@ export function listen(
   const bound = given?.socket.port ?? server.port ?? 0
   const watch = setInterval(createWatch(gateway, world, descriptors, server, bound), LOOK_INTERVAL)
   gateway.instance.isLocal = isLoopback(given?.socket.host ?? host)
+  gateway.instance.isOneOfSeveral = shared !== null
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + bound
   return {
     url: address + bound,

@@ -1,12 +1,4 @@
-import {
-  closeSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  type Stats,
-  statSync,
-} from 'node:fs'
+import { closeSync, existsSync, lstatSync, mkdirSync, type Stats, statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { conflict, denied } from '../base/errors.ts'
@@ -108,17 +100,3 @@ export function readNodeId(data: string): string | null {
 }
 
 const NODE = 'node.id'
-
-const WORKERS = 'workers'
-
-/** Says where one of several servers of a data directory keeps what is its own. */
-export const locateWorker = (data: string, worker: number): string =>
-  join(data, WORKERS, String(worker))
-
-/** Lists the servers that a data directory has or had beneath it, in their order. */
-export function listWorkers(data: string): number[] {
-  const directory = join(data, WORKERS)
-  if (!existsSync(directory)) return []
-  const numbers = readdirSync(directory).filter(name => /^[1-9]\d{0,3}$/.test(name))
-  return numbers.map(Number).sort((a, b) => a - b)
-}

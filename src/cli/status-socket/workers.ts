@@ -1,6 +1,6 @@
 import { parseObject } from '../../base/json.ts'
 import type { EndpointState, State } from '../../extensions/activity/entries.ts'
-import { listWorkers, locateWorker } from '../../store/data-directory.ts'
+import { listWorkers, locateWorker } from '../data-directory.ts'
 import type { Conversation } from '../status-socket.ts'
 
 /** Opens a conversation with one server. */
@@ -41,8 +41,7 @@ function joinStatuses(opened: Opened[]): string {
   const workers = statuses.map(({ pid, running_calls, draining }, i) => ({
     ...{ worker: opened[i]?.worker, pid, running_calls: Number(running_calls), draining },
   }))
-  const running_calls = sum(workers.map(one => one.running_calls))
-  return JSON.stringify({ ...statuses[0], running_calls, workers })
+  return JSON.stringify({ ...statuses[0], ...add(workers, ['running_calls']), workers })
 }
 
 /** In milliseconds, between two looks at whether a worker that has ended is there again. */
@@ -120,11 +119,11 @@ class StateSum {
     if (!line.startsWith('{"type":"state"')) return [line]
     const before = this.#states.get(worker)
     const state: State = JSON.parse(line)
-    this.#states.set(worker, before ? { ...state, ...addCounts([before, state]) } : state)
+    this.#states.set(worker, before ? { ...state, ...add([before, state], COUNTS) } : state)
     const [first] = this.#states.keys()
     if (worker !== first) return []
-    const told = JSON.stringify(joinStates([...this.#states.values()]))
-    for (const [of, one] of this.#states) this.#states.set(of, { ...one, ...addCounts([]) })
+    const told = JSON.stringify(joinStates([...this.#states.values()] as [State, ...State[]]))
+    for (const [of, one] of this.#states) this.#states.set(of, { ...one, ...add([], COUNTS) })
     return [told]
   }
 
@@ -133,51 +132,63 @@ class StateSum {
   }
 }
 
-const sum = (values: number[]): number => values.reduce((one, other) => one + other, 0)
+/** What was done since the entry before. */
+const COUNTS = [
+  'finished',
+  'failed',
+  'refused',
+  'tokens_prompt',
+  'tokens_completion',
+  'cost',
+] as const
 
-/** Adds what was done since the entry before. */
-const addCounts = (states: State[]) => ({
-  finished: sum(states.map(one => one.finished)),
-  failed: sum(states.map(one => one.failed)),
-  refused: sum(states.map(one => one.refused)),
-  tokens_prompt: sum(states.map(one => one.tokens_prompt)),
-  tokens_completion: sum(states.map(one => one.tokens_completion)),
-  cost: sum(states.map(one => one.cost)),
-})
+/** Adds up fields of all. */
+function add<Field extends string>(
+  all: Record<Field, number>[],
+  fields: readonly Field[],
+): Record<Field, number> {
+  const sums = {} as Record<Field, number>
+  for (const field of fields) {
+    sums[field] = 0
+    for (const one of all) sums[field] += one[field]
+  }
+  return sums
+}
+
+/** Takes the largest of each field that is known of any. */
+function takeLargest<Field extends string>(
+  all: Record<Field, number | null>[],
+  fields: readonly Field[],
+): Record<Field, number | null> {
+  const largest = {} as Record<Field, number | null>
+  for (const field of fields) {
+    largest[field] = null
+    for (const { [field]: value } of all)
+      if (value !== null) largest[field] = Math.max(value, largest[field] ?? value)
+  }
+  return largest
+}
 
 /** Joins the states of servers. Of times the longest is told: percentiles cannot be added. */
-const joinStates = (states: State[]): State => ({
-  ...(states[0] as State),
-  ...addCounts(states),
-  running_calls: sum(states.map(one => one.running_calls)),
-  draining: states.some(one => one.draining),
-  memory_bytes: sum(states.map(one => one.memory_bytes)),
-  first_part_p50: pickLargest(states.map(one => one.first_part_p50)),
-  first_part_p95: pickLargest(states.map(one => one.first_part_p95)),
-  queues: {
-    calls: sum(states.map(one => one.queues.calls)),
-    records: sum(states.map(one => one.queues.records)),
-    deliveries: Math.max(...states.map(one => one.queues.deliveries)),
-  },
-  endpoints: [
-    ...Map.groupBy(
-      states.flatMap(one => one.endpoints),
-      ({ endpoint }) => endpoint,
-    ).values(),
-  ].map(joinEndpoints),
-})
+function joinStates(states: [State, ...State[]]): State {
+  const queues = states.map(one => one.queues)
+  const endpoints = Map.groupBy(
+    states.flatMap(one => one.endpoints),
+    ({ endpoint }) => endpoint,
+  )
+  return {
+    ...states[0],
+    ...add(states, [...COUNTS, 'running_calls', 'memory_bytes']),
+    ...takeLargest(states, ['first_part_p50', 'first_part_p95']),
+    draining: states.some(one => one.draining),
+    queues: { ...states[0].queues, ...add(queues, ['calls', 'records', 'deliveries']) },
+    endpoints: Array.from(endpoints.values(), joinEndpoints),
+  }
+}
 
 const joinEndpoints = (states: EndpointState[]): EndpointState => ({
   ...(states.find(({ cooldown }) => cooldown !== null) ?? (states[0] as EndpointState)),
   is_probing: states.some(one => one.is_probing),
-  succeeded: sum(states.map(one => one.succeeded)),
-  failed: sum(states.map(one => one.failed)),
-  latency_p50: pickLargest(states.map(one => one.latency_p50)),
-  latency_p95: pickLargest(states.map(one => one.latency_p95)),
-  throughput_p50: pickLargest(states.map(one => one.throughput_p50)),
+  ...add(states, ['succeeded', 'failed']),
+  ...takeLargest(states, ['latency_p50', 'latency_p95', 'throughput_p50']),
 })
-
-function pickLargest(values: (number | null)[]): number | null {
-  const known = values.filter(value => value !== null)
-  return known.length > 0 ? Math.max(...known) : null
-}

@@ -1,11 +1,10 @@
-import { rmSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MetricReading } from '../../../observability/metrics/instruments.ts'
 import { joinReadings } from '../../../observability/metrics/workers.ts'
 import { type Metrics, renderMetrics, type ToldMetrics } from '../../../observability/metrics.ts'
 import type { SharedPort } from '../../../server/paths.ts'
-import { listWorkers, locateWorker } from '../../../store/data-directory.ts'
-import { writeDataFile } from '../../../store/data-files.ts'
+import { listWorkers, locateWorker } from '../../data-directory.ts'
 import { openConversation } from '../../status-socket.ts'
 
 /** In milliseconds: how long another worker may take to say what it has counted. */
@@ -40,7 +39,7 @@ export class Worker implements SharedPort {
   /** Ends, and notes that nothing is left here: no later start has to look. */
   async noteSettled(end: () => Promise<void>): Promise<void> {
     await end()
-    writeDataFile(join(this.parts.data, SETTLED), '')
+    writeFileSync(join(this.parts.data, SETTLED), '')
   }
 
   shareMetrics(metrics: Metrics): ToldMetrics {

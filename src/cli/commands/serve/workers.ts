@@ -3,9 +3,8 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { invalid } from '../../../base/errors.ts'
 import type { Config } from '../../../config.ts'
-import { listWorkers, locateWorker } from '../../../store/data-directory.ts'
 import type { ConfigFile } from '../../config-file.ts'
-import { getDataDirectory } from '../../data-directory.ts'
+import { getDataDirectory, listWorkers, locateWorker } from '../../data-directory.ts'
 import { createLog, type Log, openLineWriter } from '../../log.ts'
 import { write } from '../../output.ts'
 import { findProgram } from '../../own-program.ts'
@@ -132,6 +131,7 @@ class Workers {
   async #startAll(): Promise<string> {
     const [first = 1, ...others] = this.#numbers
     const printed = await this.#launchFirst(first)
+    if (this.#isStopping) return printed
     const settled = settleWorkers(getDataDirectory(this.#options), this.#numbers.length)
     await Promise.all([settled, ...others.map(worker => this.#launchFirst(worker))]).catch(
       async thrown => {
