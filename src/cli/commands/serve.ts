@@ -8,7 +8,7 @@ import { toPrintableJson } from '../../base/printable.ts'
 import type { Migration } from '../../store/migration-guard.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
 import type { ConfigFile } from '../config-file.ts'
-import { getDataDirectory, hasData } from '../data-directory.ts'
+import { getDataDirectory, hasData, listWorkers } from '../data-directory.ts'
 import { LEVELS, LOG_FORMATS, type Log } from '../log.ts'
 import { addPlaceOptions, loadConfig, parseNumber, toGatewayParts } from '../options.ts'
 import { print } from '../output.ts'
@@ -157,7 +157,7 @@ async function settleWorkersBefore(
   { worker }: ServeOptions,
   { config, data }: Pick<GatewayParts, 'config' | 'data'>,
 ): Promise<void> {
-  if (!config.storage.postgres || worker !== undefined) return
+  if (!config.storage.postgres || worker !== undefined || listWorkers(data).length === 0) return
   const { settleWorkers } = await import('./serve/workers.ts')
   await settleWorkers(data, 0)
 }

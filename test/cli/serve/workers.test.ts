@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readStatus } from '../../../src/cli/status-socket.ts'
 import { waitUntil } from '../../support/chat.ts'
@@ -111,9 +111,15 @@ if (await hasPostgres()) {
     await waitUntil(async () =>
       (await listWorkers(node)).some(({ worker, pid }) => worker === 2 && pid !== second.pid),
     )
-    const { stdout } = await nodes.run(['nodes', 'list', '--json'])
-    const names: string[] = JSON.parse(stdout).data.map(({ name }: { name: string }) => name)
-    expect(names.map(name => name.replace(/.*\//, '')).toSorted()).toEqual(['1', '2'])
+    const beside = await runGateway(['serve', '--workers', '1', '--port', '0', '--data', node.data])
+    expect(beside).toMatchObject({
+      ...{ code: 4, stdout: '' },
+      stderr: expect.stringContaining(`Another gateway serves from ${node.data}: it is held by`),
+    })
+    expect(await nodes.postgres.run('select name from gateway.nodes order by name')).toEqual([
+      { name: `${hostname()}/1` },
+      { name: `${hostname()}/2` },
+    ])
 
     // Without their parent they finish what runs, and end.
     const workers = await listWorkers(node)

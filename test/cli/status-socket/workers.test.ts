@@ -22,7 +22,7 @@ const STATE = {
 
 /** Opens what servers tell, each a list of batches by its number; those that are not listed are silent. */
 async function openFeed(told: Record<string, object[][]>, request = { do: 'watch', past: 5 }) {
-  const asked: [worker: string, request?: object][] = []
+  const asked: [worker: string, request: object | undefined][] = []
   const opened = await openWorkers(data, request, async (directory, own) => {
     const worker = directory.split('/').at(-1) ?? ''
     if (!told[worker] || asked.some(([one]) => one === worker)) return undefined

@@ -6,7 +6,7 @@ import type { Config } from '../../../config.ts'
 import type { ConfigFile } from '../../config-file.ts'
 import { getDataDirectory, listWorkers, locateWorker } from '../../data-directory.ts'
 import { createLog, type Log, openLineWriter } from '../../log.ts'
-import { write } from '../../output.ts'
+import { printFailure, write } from '../../output.ts'
 import { findProgram } from '../../own-program.ts'
 import { explainListen, findAddressFlag, type ListenPlace, type ServeOptions } from './place.ts'
 import { hasTerminal, STOP_TIME, waitForStop } from './stop.ts'
@@ -18,8 +18,8 @@ interface Start {
   options: ServeOptions
   configFile: ConfigFile
   place: ListenPlace
-  /** Locks the data directory. */
-  lock(): unknown
+  /** Locks the data directory, as long as what unlocks it is kept. */
+  lock(): () => void
 }
 
 /**
@@ -39,13 +39,13 @@ export async function superviseWorkers({
   if (await takeSystemdSocket(findAddressFlag(options)))
     throw invalid('--workers: each opens the port itself: start it without the socket of systemd')
   const count = options.workers === 'auto' ? countCores() : (options.workers ?? 1)
-  lock()
+  const unlock = lock()
   const port = await findPort(place)
   const write = openLineWriter(Bun.stderr.writer(), () => undefined)
   const { log: format, logLevel: level } = options
   const log = createLog({ format, level, now: () => new Date(), write })
   const flags = ['--port', String(port), '--workers', String(count)]
-  return new Workers(count, flags, log, options).run()
+  return new Workers(count, flags, { log, options, unlock }).run()
 }
 
 /** Throws 400 where no second server can reach what one of them has. */
@@ -100,16 +100,22 @@ class Workers {
   readonly #flags: string[]
   readonly #log: Log
   readonly #options: ServeOptions
+  readonly #unlock: () => void
   readonly #running = new Map<number, Child>()
   readonly #serving = new Set<Child>()
   readonly #stopped = waitForStop(() => this.#endAtOnce())
   #isStopping = false
 
-  constructor(count: number, flags: string[], log: Log, options: ServeOptions) {
+  constructor(
+    count: number,
+    flags: string[],
+    { log, options, unlock }: Pick<Start, 'options'> & { log: Log; unlock(): void },
+  ) {
     this.#numbers = Array.from({ length: count }, (_, i) => i + 1)
     this.#flags = flags
     this.#log = log
     this.#options = options
+    this.#unlock = unlock
   }
 
   async run(): Promise<never> {
@@ -133,13 +139,12 @@ class Workers {
     const printed = await this.#launchFirst(first)
     if (this.#isStopping) return printed
     const settled = settleWorkers(getDataDirectory(this.#options), this.#numbers.length)
-    await Promise.all([settled, ...others.map(worker => this.#launchFirst(worker))]).catch(
-      async thrown => {
-        process.stderr.write(`gateway: ${thrown.message}\n`)
-        return this.#stop(1)
-      },
-    )
-    return printed
+    try {
+      await Promise.all([settled, ...others.map(worker => this.#launchFirst(worker))])
+      return printed
+    } catch (thrown) {
+      return this.#stop(printFailure(thrown))
+    }
   }
 
   async #launchFirst(worker: number): Promise<string> {
@@ -162,21 +167,32 @@ class Workers {
   /** Starts one again whenever it has ended. What ends again and again is told once. */
   async #keep(worker: number): Promise<void> {
     let pause = FIRST_PAUSE
+    const told = new Set<string>()
+    const tellOnce = (event: string, tell: () => void) => {
+      if (!told.has(event)) tell()
+      told.add(event)
+    }
     for (let startedAt = performance.now(); !this.#isStopping; ) {
       const child = this.#running.get(worker) as Child
       await child.exited
       this.#serving.delete(child)
       if (this.#isStopping) return
-      if (performance.now() - startedAt > CALM) pause = FIRST_PAUSE
-      const isFirst = pause === FIRST_PAUSE
-      if (isFirst) this.#tellEnd(worker, child)
+      if (performance.now() - startedAt > CALM) {
+        pause = FIRST_PAUSE
+        told.clear()
+      }
+      tellOnce('ended', () => this.#tellEnd(worker, child))
       await Promise.race([Bun.sleep(pause), this.#stopped])
       if (this.#isStopping) return
       pause = Math.min(pause * 2, LONGEST_PAUSE)
       startedAt = performance.now()
-      if ((await this.#launch(worker)) !== null && isFirst)
-        this.#log('info', 'worker.restarted', { worker, pid: this.#running.get(worker)?.pid })
+      if ((await this.#launch(worker)) !== null)
+        tellOnce('restarted', () => this.#tellRestart(worker))
     }
+  }
+
+  #tellRestart(worker: number): void {
+    this.#log('info', 'worker.restarted', { worker, pid: this.#running.get(worker)?.pid })
   }
 
   #tellEnd(worker: number, { pid, exitCode, signalCode }: Child): void {
@@ -202,12 +218,13 @@ class Workers {
     this.#isStopping = true
     const children = [...this.#running.values()]
     for (const child of children) {
-      await child.stdin.end()
+      letGo(child)
       if (!this.#serving.has(child)) child.kill('SIGTERM')
     }
     const overdue = setTimeout(() => this.#kill(), this.#options.drain * 1000 + STOP_TIME)
     const codes = await Promise.all(children.map(child => child.exited))
     clearTimeout(overdue)
+    this.#unlock()
     const isWell = children.every((child, i) => codes[i] === 0 || !this.#serving.has(child))
     process.exit(code || (isWell ? 0 : 1))
   }
@@ -228,6 +245,15 @@ function spawnWorker(flags: string[]): Child {
   return Bun.spawn([...findProgram(), ...process.argv.slice(2), ...flags], {
     ...{ env, stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' },
   })
+}
+
+/** Has a server stop. */
+function letGo({ stdin }: Child): void {
+  try {
+    void Promise.resolve(stdin.end()).catch(() => undefined)
+  } catch {
+    // It has ended already.
+  }
 }
 
 /** Reads what a server prints up to its address; null if it ends before. The rest is not kept. */
