@@ -4,10 +4,10 @@ import { type Node, type Nodes, openNodes } from '../test/support/nodes.ts'
 import { hasPostgres } from '../test/support/postgres.ts'
 import { startServer } from '../test/support/server.ts'
 
-const USAGE = `GATEWAY_TEST_BINARY=dist/gateway bun run bench/nodes.ts [limits] [cost] [changes] [outage]
+const USAGE = `GATEWAY_TEST_BINARY=dist/gateway bun run bench/nodes.ts [limits] [cost] [changes] [outage] [workers]
 
-Runs three gateways over one Postgres and one bucket, each part anew, and prints what was promised and
-what came of it. Ends with 1 where a promise is broken. Load: 12 or 32 callers on loopback.
+Runs gateways over one Postgres and one bucket, each part anew, and prints what was promised and what
+came of it. What workers give shows where callers, workers and Postgres have cores of their own. Ends with 1 where a promise is broken. Load: 12 or 32 callers on loopback.
 `
 
 const dollar = { prompt: 1, completion: 1 }
@@ -29,6 +29,7 @@ const PARTS: Record<string, () => Promise<boolean>> = {
   cost: measureCost,
   changes: measureChanges,
   outage: measureOutage,
+  workers: measureWorkers,
 }
 
 const { positionals } = parseArgs({ allowPositionals: true })
@@ -261,4 +262,26 @@ async function measureOutage(): Promise<boolean> {
     { statuses: Object.fromEntries(statuses), records: records - started.length },
     isWhole,
   )
+}
+
+/** How many calls one and two workers of one port answer in a second, in turns. */
+async function measureWorkers(): Promise<boolean> {
+  await using nodes = await openNodes({ models })
+  const rates: Record<string, number[]> = { 1: [], 2: [] }
+  const all = new Set<number>()
+  for (let turn = 0; turn < 3; turn++)
+    for (const workers of ['1', '2']) {
+      const node = await nodes.start(undefined, {}, ['--workers', workers])
+      const measure = async (calls: number) => {
+        const since = performance.now()
+        const isOver = (_: number, i: number) => i >= calls - WIDE_CALLERS
+        const statuses = await load(WIDE_CALLERS, () => call(node, nodes.inference_key), isOver)
+        for (const status of statuses.keys()) all.add(status)
+        return Math.round((calls * 1000) / (performance.now() - since))
+      }
+      await measure(2_000)
+      rates[workers]?.push(await measure(4_000))
+      await node.end('SIGTERM')
+    }
+  return report('workers: every call is answered', { callsPerSecond: rates }, all.size === 1)
 }

@@ -208,6 +208,8 @@ export interface Instance {
   siteUrl: string
   /** Whether it can be reached from this machine alone, as far as its address says. */
   isLocal: boolean
+  /** Whether others serve on its port: the next request of a client may reach one of them. */
+  isOneOfSeveral: boolean
 }
 
 /** In-memory copies of what calls need from the store, so that no request reads a database. */
@@ -266,6 +268,10 @@ export interface GatewayParts {
   config: Config
   /** The data directory. Without one, everything is kept in memory only. */
   data: string
+  /** Where the secret and the installed models are, if that is not the data directory. */
+  home: string
+  /** Tells several servers of a machine apart. */
+  worker: number
   /** How its log is written. */
   log: LogOptions
   /**
@@ -317,6 +323,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   const {
     config = createDefaultConfig(),
     data,
+    home = data,
     busyTimeout = 2_000,
     clock = systemClock,
     documents = openDocuments(),
@@ -330,9 +337,9 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   }
   const catalog = openCatalog(config, protocolNames, clock.now(), {
     issues: listPluginIssues(config, overrides.plugins ?? PLUGINS),
-    getBuiltIn: createBuiltInReader(data === undefined ? null : locateCatalog(data, config)),
+    getBuiltIn: createBuiltInReader(home === undefined ? null : locateCatalog(home, config)),
   })
-  const secrets = openSecrets(data, overrides)
+  const secrets = openSecrets(home, overrides)
   const events = openEvents()
   const macs = openLogMacs(secrets)
   const log =
@@ -355,7 +362,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
         onGarbled(lines) {
           garbledRecords = lines
         },
-        ownSecret: overrides.requiresOwnSecret ? describeSecret(data, overrides.secret) : undefined,
+        ownSecret: overrides.requiresOwnSecret ? describeSecret(home, overrides.secret) : undefined,
         ...guardStore(data, secrets.destinationSeal, overrides),
       },
       config.storage.postgres,
@@ -367,7 +374,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   await (isNewNode ? rewriteEnds : markOpening)({ store, journal })
   const claim = await claimStore(
     store,
-    { data, access: overrides.access, isAlone: !config.storage.s3 && !overrides.blobs },
+    {
+      ...{ data, access: overrides.access, worker: overrides.worker },
+      isAlone: !config.storage.s3 && !overrides.blobs,
+    },
     clock,
     () => events.publish('node.lost', {}),
   )
@@ -416,6 +426,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       configStatus: { applied: clock.now(), rejected: false },
       siteUrl: getSiteUrl(config.server),
       isLocal: isLoopback(config.server.host),
+      isOneOfSeveral: false,
     },
     catalog,
     store,
@@ -755,10 +766,12 @@ async function claimStore(
   {
     data,
     access,
+    worker,
     isAlone,
   }: {
     data: string | undefined
     access: GatewayParts['access'] | undefined
+    worker: number | undefined
     isAlone: boolean
   },
   { ticks }: Clock,
@@ -766,7 +779,7 @@ async function claimStore(
 ): Promise<Claim | null> {
   if (!nodes || data === undefined || access !== 'server') return null
   try {
-    return await nodes.claim({ ...nameNode(data), isAlone }, ticks, onLost)
+    return await nodes.claim({ ...nameNode(data, worker), isAlone }, ticks, onLost)
   } catch (error) {
     await close()
     throw error

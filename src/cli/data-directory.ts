@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config.ts'
 
@@ -31,3 +31,17 @@ const isAbsence = (thrown: unknown): boolean =>
   thrown instanceof Error &&
   'code' in thrown &&
   (thrown.code === 'ENOENT' || thrown.code === 'ENOTDIR')
+
+const WORKERS = 'workers'
+
+/** Says where one of several servers of a data directory keeps what is its own. */
+export const locateWorker = (data: string, worker: number): string =>
+  join(data, WORKERS, String(worker))
+
+/** Lists the servers that a data directory has or had beneath it, in their order. */
+export function listWorkers(data: string): number[] {
+  const directory = join(data, WORKERS)
+  if (!existsSync(directory)) return []
+  const numbers = readdirSync(directory).filter(name => /^[1-9]\d{0,3}$/.test(name))
+  return numbers.map(Number).sort((a, b) => a - b)
+}

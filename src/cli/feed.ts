@@ -72,7 +72,7 @@ export async function describeSilence(data: string): Promise<Error> {
  * Asks the server of a data directory to do something. Throws what it refuses it with, and 404
  * where none runs.
  */
-export async function askServer(data: string, request: object): Promise<unknown> {
+export async function askServer(data: string, request: Record<string, unknown>): Promise<unknown> {
   const { GatewayError } = await import('../base/errors.ts')
   const conversation = await openConversation(data, request)
   if (!conversation) throw await describeSilence(data)

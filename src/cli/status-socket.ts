@@ -2,6 +2,7 @@ import { chmodSync, closeSync, existsSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseObject } from '../base/json.ts'
 import { giveToOwner } from '../base/owner.ts'
+import { listWorkers } from './data-directory.ts'
 
 /** The socket on which a server tells its state to those who may read its data directory. */
 const NAME = 'serve.sock'
@@ -138,13 +139,14 @@ export async function readServerUrl(data: string): Promise<string | undefined> {
  * Undefined as for `readStatus`.
  */
 export async function readServedConfig(data: string): Promise<string | null | undefined> {
-  const status = existsSync(join(data, NAME)) ? await readStatus(data) : undefined
+  const isThere = existsSync(join(data, NAME)) || listWorkers(data).length > 0
+  const status = isThere ? await readStatus(data) : undefined
   const config = status === undefined ? undefined : parseObject(status)?.config
   return (config as { file: string | null } | undefined)?.file
 }
 
 /** A connection to the server of a data directory. */
-interface Conversation {
+export interface Conversation {
   /** What the server tells about itself. */
   status: string
   /** The lines of its answer as they come together, until it ends or is closed. */
@@ -153,13 +155,20 @@ interface Conversation {
 }
 
 /**
- * Connects to the server of a data directory and sends a request, if there is one. Undefined as for
- * `readStatus`.
+ * Connects to the server of a data directory, or to all that are beneath it, and sends a request, if
+ * there is one. Undefined as for `readStatus`.
  */
 export async function openConversation(
   data: string,
-  request?: object,
+  request?: Record<string, unknown>,
 ): Promise<Conversation | undefined> {
+  const conversation = await converse(data, request)
+  if (conversation || listWorkers(data).length === 0) return conversation
+  const { openWorkers } = await import('./status-socket/workers.ts')
+  return openWorkers(data, request, converse)
+}
+
+async function converse(data: string, request?: object): Promise<Conversation | undefined> {
   const { path, close } = openShortPath(data)
   const incoming = new IncomingLines()
   const timer = setTimeout(() => incoming.end(), LONGEST_WAIT)

@@ -73,20 +73,28 @@ export class McpGateway {
     this.#world = world
   }
 
-  /** Opens a session, in the version that the client asks for or in ours. */
-  initialize(actor: Actor, label: string | null, params: Json): [id: string, result: Json] {
+  /**
+   * Begins with a client, in the version that it asks for or in ours. Opens a session where the client
+   * may have one: where its next request comes here too.
+   */
+  initialize(
+    actor: Actor,
+    label: string | null,
+    params: Json,
+    mayHaveSession: boolean,
+  ): [id: string | null, result: Json] {
     const { clock, ids, config } = this.#world
     const asked = String(params.protocolVersion)
     const protocolVersion = PROTOCOL_VERSIONS.includes(asked) ? asked : PROTOCOL_VERSIONS[0]
     const about = { id: ids.uuid(), actor, label, canAsk: canAskUser(params.capabilities) }
-    const session = this.sessions.open(about, clock.ticks())
-    const capability = { listChanged: true }
+    const session = mayHaveSession ? this.sessions.open(about, clock.ticks()) : null
+    const capability = { listChanged: mayHaveSession }
     const result = {
       protocolVersion,
       capabilities: { tools: capability, prompts: capability, resources: capability },
       serverInfo: { name: config.service_name, version: VERSION },
     }
-    return [session.id, result]
+    return [session?.id ?? null, result]
   }
 
   /**

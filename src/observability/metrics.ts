@@ -14,7 +14,8 @@ import {
 import type { TelemetryWorld } from './world.ts'
 
 /** Renders metrics in the text format of Prometheus (exposition format 0.0.4). */
-const renderMetrics = (readings: MetricReading[]): string => readings.map(renderMetric).join('')
+export const renderMetrics = (readings: MetricReading[]): string =>
+  readings.map(renderMetric).join('')
 
 function renderMetric(reading: MetricReading): string {
   const { name, help, type } = reading
@@ -61,12 +62,17 @@ const renderLine = (name: string, labels: string, value: number) =>
  * value that a caller can choose, and at most 500 pairs of provider and model have labels of their
  * own.
  */
-export interface Metrics {
-  contentType: string
+export interface Metrics extends ToldMetrics {
   /** Returns all metrics as they are now. */
   read(): MetricReading[]
-  /** Renders them in the Prometheus text format. */
   renderText(): string
+}
+
+/** What a scraper is told. */
+export interface ToldMetrics {
+  contentType: string
+  /** Renders metrics in the Prometheus text format. */
+  renderText(): string | Promise<string>
 }
 
 /** Counts the gateway's events from now on. */

@@ -6,7 +6,7 @@ import { credits } from '../limits/credits.ts'
 import { guardrails } from '../limits/guardrails/operations.ts'
 import { alerts } from '../observability/alerts/operations.ts'
 import { destinations } from '../observability/destinations/operations.ts'
-import type { Metrics } from '../observability/metrics.ts'
+import type { ToldMetrics } from '../observability/metrics.ts'
 import { audit } from '../resources/audit.ts'
 import { byok } from '../resources/byok/operations.ts'
 import { keys } from '../resources/keys/operations.ts'
@@ -90,7 +90,7 @@ const OPTIONS = { normalize: false, handler: { standardHostname: false } } as co
 export function createApp(
   gateway: Gateway,
   findPeer: FindRequestPeer = () => null,
-  metrics: Metrics | null = openOwnMetrics(gateway),
+  metrics: ToldMetrics | null = openOwnMetrics(gateway),
 ) {
   const about = {
     get title() {
@@ -152,7 +152,7 @@ export function createApp(
 }
 
 /** Creates the app of the metrics' own address. */
-export function createMetricsApp(gateway: Gateway, metrics: Metrics): AnyElysia {
+export function createMetricsApp(gateway: Gateway, metrics: ToldMetrics): AnyElysia {
   const findRoutes = createRouteFinder(() => app)
   const app: AnyElysia = new Elysia(OPTIONS).onError(({ error, request }) =>
     renderRefusal(findRoutes, error, request, gateway.ids.uuid()),

@@ -19,7 +19,7 @@ import { createErrorResponse } from './errors.ts'
 import { readRequestId } from './headers.ts'
 import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
-import { listPaths, openOwnMetrics } from './paths.ts'
+import { listPaths, openOwnMetrics, type SharedPort } from './paths.ts'
 import { createProbeAnswer } from './readiness.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, readPath, refuseTarget } from './request-target.ts'
@@ -118,18 +118,19 @@ declare module '../base/events.ts' {
 }
 
 /**
- * Serves the API, on a given socket if there is one: host and port are its own then. Throws when
- * the port is taken.
+ * Serves the API, on a given socket if there is one: host and port are its own then. On a shared
+ * port the kernel spreads connections over those that listen. Throws when the port is taken.
  */
 export function listen(
   gateway: Gateway,
   host: string,
   port: number,
   given: GivenSocket | null = null,
+  shared: SharedPort | null = null,
 ): RunningServer {
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
   const findPeer = (request: Request) => server.requestIP(findOriginal(request))?.address ?? null
-  const metrics = openOwnMetrics(gateway)
+  const metrics = openOwnMetrics(gateway, shared)
   const answerCall = createDirectAnswer(gateway, findPeer)
   const answerProbe = createProbeAnswer(gateway)
   // Calls and probes need no app: it is created for the first other request.
@@ -172,7 +173,7 @@ export function listen(
     development: false,
     // By default, Bun lets a second server of the same user listen on the port too, and the kernel
     // distributes connections among both.
-    reusePort: false,
+    reusePort: shared !== null,
     idleTimeout: toServerSeconds(gateway.config.server.idle_seconds),
     // Bun's own refusal has no body. `body.ts` counts bytes itself and refuses with one.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
@@ -192,6 +193,7 @@ export function listen(
   const bound = given?.socket.port ?? server.port ?? 0
   const watch = setInterval(createWatch(gateway, world, descriptors, server, bound), LOOK_INTERVAL)
   gateway.instance.isLocal = isLoopback(given?.socket.host ?? host)
+  gateway.instance.isOneOfSeveral = shared !== null
   gateway.instance.siteUrl = gateway.config.server.site_url ?? address + bound
   return {
     url: address + bound,

@@ -81,12 +81,16 @@ function refuseForeignReaders(path: string, { mode, uid, gid }: Stats): void {
     throw denied(`${path}: other users may read this secret (chmod 600 ${path})`)
 }
 
-/** Names this process as a node of a store that several machines reach: its directory has the id. */
-export function nameNode(data: string): Omit<NodeName, 'isAlone'> {
+/**
+ * Names this process as a node of a store that several machines reach: its directory has the id.
+ * `worker` tells several of a machine apart.
+ */
+export function nameNode(data: string, worker?: number): Omit<NodeName, 'isAlone'> {
   const found = readNodeId(data)
   const id = found ?? crypto.randomUUID()
   if (!found) writeDataFile(join(data, NODE), `${id}\n`)
-  return { id, incarnation: crypto.randomUUID(), name: hostname(), version: VERSION }
+  const name = worker === undefined ? hostname() : `${hostname()}/${worker}`
+  return { id, incarnation: crypto.randomUUID(), name, version: VERSION }
 }
 
 /** Returns the id of the node whose directory this is; null for one that never was one. */

@@ -10,8 +10,8 @@ test('changes are watched while a client listens, and no longer', async () => {
   const countWatchers = () => gateway.memory.policyWatchers.size
   const before = countWatchers()
   const listen = () => {
-    const [id] = mcp.initialize(actor, null, {})
-    const session = mcp.sessions.find(id, actor, null, gateway.clock.ticks())
+    const [id] = mcp.initialize(actor, null, {}, true)
+    const session = mcp.sessions.find(id ?? '', actor, null, gateway.clock.ticks())
     if (!session) throw new Error('No session')
     return mcp.listen(actor, session)
   }

@@ -532,4 +532,20 @@ describe('the protocol', () => {
     expect((await post({ method: 'ping' }, '/mcp', headers)).status).toBe(404)
     expect((await ask('/mcp', { method: 'GET' })).status).toBe(400)
   })
+
+  test('there are no sessions where several servers have one port', async () => {
+    await open()
+    gateway.instance.isOneOfSeveral = true
+    const response = await post({ method: 'initialize', params: {} })
+    expect(response.headers.get('mcp-session-id')).toBeNull()
+    expect(await response.json()).toMatchObject({
+      result: { capabilities: { tools: { listChanged: false } } },
+    })
+    for (const method of ['GET', 'DELETE']) {
+      const refused = await ask('/mcp', { method, headers: { 'mcp-session-id': 'other' } })
+      expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'POST'])
+    }
+    const client = await connect('/mcp')
+    expect((await client.listTools()).tools.length).toBeGreaterThan(0)
+  })
 })

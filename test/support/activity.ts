@@ -30,7 +30,7 @@ export class TellingServer extends Listener {
     this.#running = running
     this.#unlock = lockData(data)
     this.#silence = tellStatus(gateway, {
-      ...{ data, url: running.url, metrics_url: null, file: null },
+      ...{ data, home: data, url: running.url, metrics_url: null, file: null, worker: null },
       beginHandover: () => Promise.reject(new Error('This server hands nothing over')),
     })
   }

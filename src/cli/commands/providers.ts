@@ -28,7 +28,10 @@ function createHandledCommand(name: string, description: string): Command {
   return addPlaceOptions(addShapeOptions(command, 'print exactly what the server answers'))
 }
 
-async function handleEndpoint(options: CommonOptions, request: object): Promise<void> {
+async function handleEndpoint(
+  options: CommonOptions,
+  request: Record<string, unknown>,
+): Promise<void> {
   const { askServer } = await import('../feed.ts')
   const answer = (await askServer(getDataDirectory(options), request)) as {
     data: { endpoint: string; cooldown: { seconds_left: number } | null }

@@ -1,14 +1,14 @@
-import { closeSync, openSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import type { Gateway, GatewayParts } from '../../app/gateway.ts'
+import type { GatewayParts } from '../../app/gateway.ts'
 import type { Handed } from '../../app/handover/predecessor.ts'
 import type { Successor } from '../../app/handover/successor.ts'
 import { GatewayError, invalid } from '../../base/errors.ts'
 import { toPrintableJson } from '../../base/printable.ts'
 import type { Migration } from '../../store/migration-guard.ts'
 import type { ConfigWatch } from '../config-file/watch.ts'
-import { getDataDirectory, hasData } from '../data-directory.ts'
+import type { ConfigFile } from '../config-file.ts'
+import { getDataDirectory, hasData, listWorkers } from '../data-directory.ts'
 import { LEVELS, LOG_FORMATS, type Log } from '../log.ts'
 import { addPlaceOptions, loadConfig, parseNumber, toGatewayParts } from '../options.ts'
 import { print } from '../output.ts'
@@ -26,10 +26,10 @@ import {
 } from './serve/place.ts'
 import { prepare } from './serve/prepare.ts'
 import { RECOVERED, type Serving } from './serve/serving.ts'
-import { finish, limitStop } from './serve/stop.ts'
+import { finish, hasTerminal, limitStop, waitForStop } from './serve/stop.ts'
 import type { Taken } from './serve/takeover.ts'
-import { CHECKPOINT_INTERVAL, scheduleWork } from './serve/timers.ts'
 import { Work } from './serve/work.ts'
+import type { Worker } from './serve/worker.ts'
 
 /** `gateway serve`: runs the server. Only this command knows the server. */
 export const createServeCommand = () =>
@@ -40,6 +40,12 @@ export const createServeCommand = () =>
       '--takeover',
       'take over from the server that runs there: no call is refused, and its answers are finished',
     )
+    .option(
+      '--workers <n>',
+      'so many servers behind the port, each a process, over storage.postgres; auto: one for each core',
+      parseWorkers,
+    )
+    .addOption(new Option('--worker <n>').argParser(Number).hideHelp())
     .option(
       '--drain <seconds>',
       'how long running answers may continue after SIGTERM',
@@ -52,6 +58,17 @@ export const createServeCommand = () =>
     )
     .option('--no-access-log', 'no line for each call')
     .action(serveOrEnd)
+
+/** Of Postgres each takes a few connections, of which it has a hundred. */
+const MOST_WORKERS = 64
+
+function parseWorkers(text: string): number | 'auto' {
+  const count = /^\d{1,2}$/.test(text) ? Number(text) : 0
+  if (text === 'auto') return text
+  if (count < 1 || count > MOST_WORKERS)
+    throw new InvalidArgumentError(`expected a whole number from 1 to ${MOST_WORKERS}, or auto`)
+  return count
+}
 
 const LONGEST_DRAIN = 86_400
 
@@ -78,8 +95,12 @@ async function serveOrEnd(options: ServeOptions): Promise<void> {
 async function serve(options: ServeOptions): Promise<void> {
   const configFile = await loadConfig(options)
   const place = readPlace(options, configFile)
-  const parts = toGatewayParts(options, configFile)
-  refuseTakeover(options, parts)
+  const own = toGatewayParts(options, configFile)
+  refuseTakeover(options, own)
+  if (options.workers !== undefined && options.worker === undefined)
+    return serveByWorkers(options, configFile, place)
+  const worker = await openWorker(options)
+  const parts = { ...own, ...worker?.parts }
   const { takeSystemdSocket } = await import('./serve/systemd.ts')
   const given = await takeSystemdSocket(findAddressFlag(options))
   const taken = await takeOverServer(options, parts.data, place)
@@ -87,6 +108,7 @@ async function serve(options: ServeOptions): Promise<void> {
   const isNew = !hasData(parts.data, parts.config)
   const handed = (await taken?.takeData()) ?? null
   const unlock = explainLock(parts.data, () => lockData(parts.data))
+  await settleWorkersBefore(options, own)
   const { openGateway } = await import('../../app/gateway.ts')
   const migrations: Migration[] = []
   const onMigration = (migration: Migration) => void migrations.push(migration)
@@ -101,12 +123,43 @@ async function serve(options: ServeOptions): Promise<void> {
   gateway.events.on('node.lost', () => process.exit(1))
   for (const migration of migrations) log('info', 'store.migrated', { ...migration })
   const socket = taken?.main ?? given
-  const serving = { gateway, options, configFile, isNew, log, predecessor, given: socket, taken }
+  const served = { gateway, options, configFile, data: parts.data, worker }
+  const serving = { ...served, isNew, log, predecessor, given: socket, taken }
   const succession = taken && handed ? await succeed(serving, taken, handed) : null
   await runServer({ ...serving, succession, place: takePlace(place, socket) })
   await gateway.close()
   await predecessor.end().catch(() => process.exit(1))
   process.exit(0)
+}
+
+/** Runs several servers in processes of their own, while this one has the data directory. */
+async function serveByWorkers(
+  options: ServeOptions,
+  configFile: ConfigFile,
+  place: ListenPlace,
+): Promise<never> {
+  const { superviseWorkers } = await import('./serve/workers.ts')
+  const { lockData } = await import('../../store/sqlite/lock.ts')
+  const data = getDataDirectory(options)
+  const lock = () => explainLock(data, () => lockData(data))
+  return superviseWorkers({ options, configFile, place, lock })
+}
+
+/** Opens the place of one of several servers; null where this is no such server. */
+async function openWorker({ worker, workers, ...options }: ServeOptions): Promise<Worker | null> {
+  if (worker === undefined) return null
+  const { Worker } = await import('./serve/worker.ts')
+  return new Worker(getDataDirectory(options), worker, Number(workers ?? 0))
+}
+
+/** Settles what several servers have left, where there is one from now on. */
+async function settleWorkersBefore(
+  { worker }: ServeOptions,
+  { config, data }: Pick<GatewayParts, 'config' | 'data'>,
+): Promise<void> {
+  if (!config.storage.postgres || worker !== undefined || listWorkers(data).length === 0) return
+  const { settleWorkers } = await import('./serve/workers.ts')
+  await settleWorkers(data, 0)
 }
 
 // Its books would be in two places.
@@ -161,7 +214,8 @@ function explainLock<T>(data: string, lock: () => T): T {
 async function runServer(serving: Serving): Promise<void> {
   logBugs(serving.log)
   await prepare(serving)
-  const stopped = waitForStop()
+  if (serving.worker?.settles) return serving.worker.noteSettled(() => finish(serving))
+  const stopped = waitForStop(() => process.exit(1), serving.worker?.waitForParent())
   const watch = await watchConfig(serving)
   const { listen } = await import('../../server/listen.ts')
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
@@ -174,7 +228,7 @@ async function runServer(serving: Serving): Promise<void> {
   serving.gateway.warm.pool.fill(serving.gateway)
   await work.start()
   if (await Promise.race([stopped.then(() => false), offer.left.then(() => true)]))
-    return finishAnswers(serving, listeners, stopped)
+    return (await import('./serve/handed-over.ts')).finishAnswers(serving, listeners, stopped)
   await notifySystemd(serving, 'STOPPING=1')
   limitStop(serving, serving.options.drain * 1000)
   // Lines that run end with the calls of clients.
@@ -191,10 +245,10 @@ async function offerHandover(
   work: Work,
 ): Promise<{ offer: Offer; silence(): void }> {
   const { Offer } = await import('./serve/offer.ts')
-  const { gateway, options, predecessor, log } = serving
+  const { gateway, predecessor, log } = serving
   let silence: () => void = () => undefined
   const offer = new Offer({
-    ...{ gateway, predecessor, log, ports: listeners.ports, data: getDataDirectory(options) },
+    ...{ gateway, predecessor, log, ports: listeners.ports, data: serving.data },
     pauseWork: () => work.pause(),
     resumeWork: () => work.start(),
     turnAway() {
@@ -225,14 +279,14 @@ async function notifySystemd({ log }: Serving, text: string): Promise<void> {
 
 // A file system without sockets serves all the same.
 async function tellStatus(
-  { gateway, options, configFile: { file }, log }: Serving,
+  { gateway, options, configFile: { file }, log, data, worker }: Serving,
   { url, metrics_url }: Listeners,
   offer: Offer,
 ): Promise<() => void> {
   const core = await import('./serve/status.ts')
   try {
     return core.tellStatus(gateway, {
-      ...{ data: getDataDirectory(options), url, metrics_url, file },
+      ...{ data, home: getDataDirectory(options), url, metrics_url, file, worker },
       beginHandover: request => offer.begin(request),
     })
   } catch (thrown) {
@@ -240,20 +294,6 @@ async function tellStatus(
     log('warn', 'status.unavailable', { cause: getCause(thrown), consequence })
     return () => undefined
   }
-}
-
-// The first signal drains the server. The second ends it at once.
-function waitForStop(): Promise<void> {
-  return new Promise(resolve => {
-    let stopping = false
-    const stop = () => {
-      if (stopping) process.exit(1)
-      stopping = true
-      resolve()
-    }
-    process.on('SIGTERM', stop)
-    process.on('SIGINT', stop)
-  })
 }
 
 /**
@@ -339,61 +379,3 @@ async function watchConfig({ gateway, options, configFile }: Serving): Promise<C
   })
   return watch
 }
-
-function hasTerminal(): boolean {
-  try {
-    closeSync(openSync('/dev/tty', 'r'))
-    return true
-  } catch {
-    return false
-  }
-}
-
-/** In milliseconds: how long clients may use the connections that they keep, and between looks. */
-const LINGER = 5_000
-const LOOK_PAUSE = 50
-
-/** In milliseconds: changes at the server that has taken over are read within this time. */
-const CHANGES_ELSEWHERE_INTERVAL = 2_000
-
-/**
- * Finishes all answers, however long they take, since another server has taken over. A signal ends
- * them as it ends a server.
- */
-async function finishAnswers(
-  serving: Serving,
-  listeners: Listeners,
-  stopped: Promise<void>,
-): Promise<void> {
-  const { gateway, log } = serving
-  const { calls, readOns } = gateway.traffic
-  log('info', 'handed.over', { running: calls.size })
-  const journal = scheduleWork(CHECKPOINT_INTERVAL, () => updateJournal(gateway))
-  const changes = scheduleWork(CHANGES_ELSEWHERE_INTERVAL, () => gateway.catchUp())
-  let isStopped = false
-  void stopped.then(() => {
-    isStopped = true
-  })
-  const countConnections = await openConnectionCount(listeners)
-  const isBusy = () => calls.size > 0 || readOns.size > 0 || listeners.busy > 0
-  const isOver = (waited: number) => !isBusy() && (waited >= LINGER || countConnections() === 0)
-  for (let waited = 0; !isStopped && !isOver(waited); waited += LOOK_PAUSE) {
-    if (waited >= LINGER) listeners.closeIdle()
-    await Bun.sleep(LOOK_PAUSE)
-  }
-  clearInterval(changes)
-  if (isStopped) limitStop(serving, serving.options.drain * 1000)
-  await (isStopped ? drain(serving, listeners) : listeners.stop(0))
-  clearInterval(journal)
-  await finish(serving)
-}
-
-async function openConnectionCount({ ports: [port = 0] }: Listeners): Promise<() => number> {
-  const { openListenerCalls } = await import('../../base/listener-calls.ts')
-  const calls = await openListenerCalls()
-  return () => calls?.countConnections(port) ?? 0
-}
-
-// What cannot be written now is written with the next look, as far as it has changed.
-const updateJournal = ({ journal, traffic }: Gateway): Promise<void> =>
-  journal.holds.updateSpent(traffic.calls.listProgress()).catch(() => undefined)

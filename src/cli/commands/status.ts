@@ -31,13 +31,13 @@ async function showStatus(options: CommonOptions): Promise<void> {
   await printResult(options, { data: status }, ({ data }) => printStatus(data))
 }
 
-function printStatus({ config, cooldown_count, ...status }: ServerStatus): void {
+function printStatus({ config, cooldown_count, workers = [], ...status }: ServerStatus): void {
   printFields({
     state: status.draining ? 'draining: running answers finish' : 'serving',
     address: status.url,
     ...(status.metrics_url === null ? {} : { metrics: status.metrics_url }),
     version: status.version,
-    process: status.pid,
+    ...(workers.length === 0 ? { process: status.pid } : {}),
     uptime: `${formatLength(status.uptime_seconds)}, since ${status.started_at}`,
     'running calls': status.running_calls,
     cooldowns: cooldown_count,
@@ -46,6 +46,10 @@ function printStatus({ config, cooldown_count, ...status }: ServerStatus): void 
     ...(status.write_log.held ? { storage: describeHeldLog(status.write_log.bytes) } : {}),
     ...(config.rejected ? { rejected: config.reason ?? 'a newer config' } : {}),
   })
+  printRests(
+    ['WORKER', 'PROCESS', 'RUNNING CALLS'],
+    workers.map(({ worker, pid, running_calls }) => [worker, pid, running_calls]),
+  )
   printRests(
     ['COOLING DOWN', 'REASON', 'SECONDS LEFT'],
     status.cooldowns.map(({ endpoint, reason, seconds_left }) => [endpoint, reason, seconds_left]),

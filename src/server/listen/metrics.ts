@@ -1,6 +1,6 @@
 import type { Gateway } from '../../app/gateway.ts'
-import { openMetrics } from '../../observability/metrics.ts'
 import { createErrorResponse } from '../errors.ts'
+import { countFor, type SharedPort } from '../paths.ts'
 import { buildTargetTable, refuseTarget } from '../request-target.ts'
 import { type GivenSocket, useSocket } from './given-socket.ts'
 
@@ -18,10 +18,11 @@ export interface MetricsServer {
 export function listenForMetrics(
   gateway: Gateway,
   given: GivenSocket | null = null,
+  shared: SharedPort | null = null,
 ): MetricsServer | null {
   const address = gateway.config.server.metrics_address
   if (address === undefined) return null
-  const metrics = openMetrics(gateway)
+  const metrics = countFor(gateway, shared)
   const app = import('../app.ts').then(({ createMetricsApp }) => createMetricsApp(gateway, metrics))
   const [hostname, port] = splitAddress(address)
   const refuse = (request: Request) => refuseTarget(gateway, request)
@@ -30,7 +31,7 @@ export function listenForMetrics(
       ? { hostname: '127.0.0.1', port: 0 }
       : { hostname: hostname.replace(/^\[|\]$/g, ''), port }),
     development: false,
-    reusePort: false,
+    reusePort: shared !== null,
     idleTimeout: IDLE_SECONDS,
     maxRequestBodySize: MAX_BODY,
     routes: buildTargetTable(['/metrics'], async request => (await app).fetch(request), refuse),

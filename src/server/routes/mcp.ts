@@ -131,6 +131,11 @@ function findSession(
 }
 
 function requireSession(gateway: Gateway, context: McpContext, mcp: McpGateway) {
+  // Clients then go on without a stream, as the protocol has it.
+  if (gateway.instance.isOneOfSeveral)
+    throw new GatewayError('invalid_request', 'Method not allowed: there are no sessions here', {
+      ...{ status: 405, metadata: { allow: ['POST'] } },
+    })
   const session = findSession(gateway, context, mcp)
   if (!session) throw invalid('Mcp-Session-Id: expected the session that initialize has opened')
   return session
@@ -156,8 +161,10 @@ async function answerMessage(
     return new Response(null, { status: 202, headers })
   }
   if (method === 'initialize') {
-    const [sessionId, result] = mcp.initialize(actor, label, params as Json)
-    return reply({ id, result }, { ...headers, 'mcp-session-id': sessionId })
+    const { isOneOfSeveral } = gateway.instance
+    const [sessionId, result] = mcp.initialize(actor, label, params as Json, !isOneOfSeveral)
+    const session = sessionId === null ? {} : { 'mcp-session-id': sessionId }
+    return reply({ id, result }, { ...headers, ...session })
   }
   const opened = Promise.withResolvers<MessageStream>()
   const left = new AbortController()

@@ -1,5 +1,5 @@
 import type { Gateway } from '../../app/gateway.ts'
-import type { Metrics } from '../../observability/metrics.ts'
+import type { ToldMetrics } from '../../observability/metrics.ts'
 import { allowAnyone, identifyManager } from '../access.ts'
 import { findConnection } from '../connections.ts'
 import { renderCreditsPage, renderFavicon, renderHomePage } from '../home.ts'
@@ -76,7 +76,7 @@ export function createSiteRoutes(gateway: Gateway) {
  * Creates the route of metrics. Whether it requires a key is a setting, which applies to a running
  * server. Without it, whoever reaches the API from elsewhere needs one.
  */
-export function createMetricsRoutes(gateway: Gateway, metrics: Metrics) {
+export function createMetricsRoutes(gateway: Gateway, metrics: ToldMetrics) {
   const isOpen = () => {
     const { metrics_key, metrics_address } = gateway.config.server
     const isPrivate = metrics_address !== undefined || gateway.instance.isLocal
@@ -86,7 +86,7 @@ export function createMetricsRoutes(gateway: Gateway, metrics: Metrics) {
     '/metrics',
     async ({ request }) => {
       if (!isOpen()) await identifyManager(gateway, request)
-      return new Response(metrics.renderText(), {
+      return new Response(await metrics.renderText(), {
         headers: { 'content-type': metrics.contentType },
       })
     },

@@ -28,13 +28,13 @@ export async function openListeners(
   serving: Serving,
   { listen, listenForMetrics }: Listening,
 ): Promise<Listeners> {
-  const { gateway, log, place, given, taken } = serving
+  const { gateway, log, place, given, taken, worker } = serving
   await taken?.serve()
   const metricsPlace = readMetricsPlace(gateway)
   const metrics = explainListen(metricsPlace, () =>
-    listenForMetrics(gateway, taken?.findSocket(metricsPlace.port)),
+    listenForMetrics(gateway, taken?.findSocket(metricsPlace.port), worker),
   )
-  const server = explainListen(place, () => listen(gateway, place.host, place.port, given))
+  const server = explainListen(place, () => listen(gateway, place.host, place.port, given, worker))
   if (metrics) log('info', 'metrics.listening', { url: metrics.url })
   await warnOfFewDescriptors(log)
   return {

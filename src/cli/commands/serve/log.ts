@@ -10,6 +10,8 @@ export interface LogOptions {
   log: LogFormat
   logLevel: Level
   accessLog: boolean
+  /** Which of several servers of one port writes. */
+  worker?: number
 }
 
 /**
@@ -17,11 +19,13 @@ export interface LogOptions {
  * short cause, or as the cleaned reason of a provider.
  */
 export function createServerLog(
-  { log: format, logLevel, accessLog }: LogOptions,
+  { log: format, logLevel, accessLog, worker }: LogOptions,
   gateway: Gateway,
 ): Log {
   const write = openLineWriter(Bun.stderr.writer(), lines => log('warn', 'log.dropped', { lines }))
-  const log = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
+  const own = createLog({ format, level: logLevel, now: () => gateway.clock.now(), write })
+  const log: Log =
+    worker === undefined ? own : (level, event, facts) => own(level, event, { worker, ...facts })
   if (accessLog) logEachCall(log, gateway)
   if (accessLog)
     gateway.events.on('call.refused', ({ id: request_id, key, path, model, ...refusal }) =>

@@ -72,4 +72,7 @@ export interface ServeOptions extends CommonOptions, LogOptions {
   port?: number
   drain: number
   takeover?: boolean
+  workers?: number | 'auto'
+  /** Which of several servers this process is. */
+  worker?: number
 }

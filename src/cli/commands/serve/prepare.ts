@@ -1,5 +1,4 @@
 import { GatewayError } from '../../../base/errors.ts'
-import { getDataDirectory } from '../../data-directory.ts'
 import { RECOVERED, type Serving } from './serving.ts'
 import { LOOK_INTERVAL, scheduleWork } from './timers.ts'
 
@@ -68,10 +67,9 @@ function logSandbox({
  * Settles the calls of a server that has handed over to one that is gone. Returns false where it
  * still runs: then they are held, and settled when it has ended.
  */
-async function recoverServerBefore({ gateway, log, options, taken }: Serving): Promise<boolean> {
+async function recoverServerBefore({ gateway, log, data, taken }: Serving): Promise<boolean> {
   if (taken) return false
   const { holdBefore, recoverBefore } = await import('../../../app/handover/before.ts')
-  const data = getDataDirectory(options)
   const recover = async () => {
     const recovery = await recoverBefore(gateway, data)
     if (recovery && recovery.calls > 0)

@@ -6,11 +6,16 @@ import type { ConfigFile } from '../../config-file.ts'
 import type { Log } from '../../log.ts'
 import type { ListenPlace, ServeOptions } from './place.ts'
 import type { Taken } from './takeover.ts'
+import type { Worker } from './worker.ts'
 
 /** What the steps in the life of a server share. */
 export interface Serving {
   gateway: Gateway
   options: ServeOptions
+  /** Where this process keeps what is its own: the data directory, or a worker's beneath it. */
+  data: string
+  /** The place among several servers of one port; null where this is the only one. */
+  worker: Worker | null
   configFile: ConfigFile
   /** Whether the data directory had no data before. */
   isNew: boolean

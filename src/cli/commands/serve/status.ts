@@ -9,20 +9,28 @@ import { describeStatus } from '../../../engine/status.ts'
 import { getOperator } from '../../../resources/actor.ts'
 import { createBuiltInReader, locateCatalog } from '../../../resources/models/built-in.ts'
 import { type Lines, serveStatus } from '../../status-socket.ts'
+import type { Worker } from './worker.ts'
 
 /** What a server knows of itself from its start. */
 interface Served {
   data: string
+  /** The directory of installed models. */
+  home: string
   url: string
   metrics_url: string | null
   /** The config file; null for the defaults. */
   file: string | null
   /** Hands over to the process that asks. */
   beginHandover(request: Record<string, unknown>): Promise<object>
+  /** The place among several servers of one port. */
+  worker: Worker | null
 }
 
 /** What a server tells about itself. */
-export type ServerStatus = ReturnType<typeof buildStatus>
+export type ServerStatus = ReturnType<typeof buildStatus> & {
+  /** The servers of one port, where there are several. */
+  workers?: { worker: number; pid: number; running_calls: number; draining: boolean }[]
+}
 
 /**
  * Tells the state of a server to `gateway status`, and returns the function that stops this. Throws
@@ -82,12 +90,13 @@ const REQUESTS: Record<string, (gateway: Gateway, request: Record<string, unknow
 function answerRequest(
   gateway: Gateway,
   request: Record<string, unknown>,
-  { beginHandover, data }: Served,
+  { beginHandover, home, worker }: Served,
 ): Lines | undefined {
   if (request.do === 'takeover') return answerOnce(() => beginHandover(request))
+  if (request.do === 'metrics' && worker) return answerOnce(async () => worker.readMetrics())
   if (request.do === 'reload_models')
     return answerOnce(async () =>
-      reloadModels(gateway, createBuiltInReader(locateCatalog(data, gateway.config))),
+      reloadModels(gateway, createBuiltInReader(locateCatalog(home, gateway.config))),
     )
   return answerKnown(gateway, request)
 }

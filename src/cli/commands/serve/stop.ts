@@ -1,6 +1,35 @@
+import { closeSync, openSync } from 'node:fs'
 import type { Gateway } from '../../../app/gateway.ts'
 import type { Log } from '../../log.ts'
 import { getCause } from './log.ts'
+
+/**
+ * Resolves with the first signal, which drains a server, or when there is another reason to stop. The
+ * second signal ends it at once.
+ */
+export function waitForStop(endAtOnce: () => never, other?: Promise<void>): Promise<void> {
+  return new Promise(resolve => {
+    let stopping = false
+    const stop = () => {
+      if (stopping) endAtOnce()
+      stopping = true
+      resolve()
+    }
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
+    void other?.then(resolve)
+  })
+}
+
+/** Whether this process still has the terminal that it was started in. */
+export function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'))
+    return true
+  } catch {
+    return false
+  }
+}
 
 /** A server that stops, and how its process ends. */
 interface Stopping {
@@ -14,6 +43,9 @@ const STOP_GRACE = 5_000
 
 /** In milliseconds: how long a server that stops waits for a store that takes no records. */
 const RECORD_GRACE = 3_000
+
+/** In milliseconds: how much longer than its drain a server that stops may live at most. */
+export const STOP_TIME = RECORD_GRACE + 2 * STOP_GRACE
 
 /**
  * Writes the records and the ends of the calls that a server has made. Ends the process with 1 if
