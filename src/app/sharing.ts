@@ -42,6 +42,7 @@ class Follower {
   #stopListening: (() => Promise<void>) | null = null
   /** What the others know of this server. */
   #told: Partial<Pick<Gateway, 'config' | 'catalog'>> = {}
+  #hasToldDrain = false
   #looks = 0
   #looking: Promise<void> | null = null
   #timer: ReturnType<typeof setInterval> | undefined
@@ -72,6 +73,7 @@ class Follower {
     await this.#try(() => this.#giveWanted())
     await this.#try(() => endCancelled(gateway))
     await this.#try(() => this.#tell())
+    await this.#try(() => this.#tellDrain())
     await this.#try(() => this.#listen())
     if (++this.#looks % SWEEP === 0) await this.#try(() => shared.sweep())
   }
@@ -93,6 +95,13 @@ class Follower {
     if (config === this.#told.config && catalog === this.#told.catalog) return
     await gateway.store.nodes?.describe(incarnation, hashConfig(gateway))
     this.#told = { config, catalog }
+  }
+
+  async #tellDrain(): Promise<void> {
+    const { gateway, incarnation } = this.#of
+    if (this.#hasToldDrain || !gateway.traffic.calls.draining) return
+    await gateway.store.nodes?.noteDrain(incarnation)
+    this.#hasToldDrain = true
   }
 
   async #try(work: () => Promise<unknown>): Promise<void> {

@@ -13,7 +13,7 @@ import { LEVELS, LOG_FORMATS, type Log } from '../log.ts'
 import { addPlaceOptions, loadConfig, parseNumber, toGatewayParts } from '../options.ts'
 import { print } from '../output.ts'
 import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
-import { drain, type Listeners, openListeners } from './serve/listeners.ts'
+import { drain, giveNotice, type Listeners, openListeners } from './serve/listeners.ts'
 import { createServerLog, getCause } from './serve/log.ts'
 import type { Offer } from './serve/offer.ts'
 import type { ServeOptions } from './serve/place.ts'
@@ -45,6 +45,12 @@ export const createServeCommand = () =>
       'how long running answers may continue after SIGTERM',
       parseDrain,
       30,
+    )
+    .option(
+      '--notice <seconds>',
+      'how long after SIGTERM calls are taken on, while /ready tells balancers to send none',
+      parseDrain,
+      0,
     )
     .addOption(new Option('--log <format>', 'how lines look').choices(LOG_FORMATS).default('text'))
     .addOption(
@@ -161,7 +167,7 @@ function explainLock<T>(data: string, lock: () => T): T {
 async function runServer(serving: Serving): Promise<void> {
   logBugs(serving.log)
   await prepare(serving)
-  const stopped = waitForStop()
+  const stopped = waitForStop(serving)
   const watch = await watchConfig(serving)
   const { listen } = await import('../../server/listen.ts')
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
@@ -176,6 +182,7 @@ async function runServer(serving: Serving): Promise<void> {
   if (await Promise.race([stopped.then(() => false), offer.left.then(() => true)]))
     return finishAnswers(serving, listeners, stopped)
   await notifySystemd(serving, 'STOPPING=1')
+  await giveNotice(serving, listeners)
   limitStop(serving, serving.options.drain * 1000)
   // Lines that run end with the calls of clients.
   await Promise.all([work.stopBatches(), drain(serving, listeners), waitForPredecessor(serving)])
@@ -242,8 +249,8 @@ async function tellStatus(
   }
 }
 
-// The first signal drains the server. The second ends it at once.
-function waitForStop(): Promise<void> {
+// The first signal drains the server, as an operator elsewhere does. The second ends it at once.
+function waitForStop({ gateway, log }: Serving): Promise<void> {
   return new Promise(resolve => {
     let stopping = false
     const stop = () => {
@@ -253,6 +260,11 @@ function waitForStop(): Promise<void> {
     }
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
+    const endListening = gateway.events.on('node.drained', () => {
+      endListening()
+      log('info', 'node.drained', { by: 'gateway nodes drain' })
+      resolve()
+    })
   })
 }
 

@@ -71,5 +71,6 @@ export interface ServeOptions extends CommonOptions, LogOptions {
   host?: string
   port?: number
   drain: number
+  notice: number
   takeover?: boolean
 }
