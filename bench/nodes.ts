@@ -1,10 +1,12 @@
 import { parseArgs } from 'node:util'
 import { readCpu } from '../src/cli/bench/procfs.ts'
+import { startBalancer } from '../test/support/balancer.ts'
 import { type Node, type Nodes, openNodes } from '../test/support/nodes.ts'
 import { hasPostgres } from '../test/support/postgres.ts'
-import { startServer } from '../test/support/server.ts'
+import { buildLocalConfig, readAddress, startServer } from '../test/support/server.ts'
 
-const USAGE = `GATEWAY_TEST_BINARY=dist/gateway bun run bench/nodes.ts [limits] [cost] [changes] [outage]
+const USAGE = `bun run bench:nodes [limits] [cost] [changes] [outage]
+  [rolling]
 
 Runs three gateways over one Postgres and one bucket, each part anew, and prints what was promised and
 what came of it. Ends with 1 where a promise is broken. Load: 12 or 32 callers on loopback.
@@ -22,6 +24,8 @@ const BODY = {
   messages: [{ role: 'user', content: 'Hello there, how are you?' }],
 }
 const [CALLERS, WIDE_CALLERS] = [12, 32]
+/** Of a rolling restart: pieces of a stream, milliseconds between two, and whole calls a second. */
+const [STREAMS, CHUNKS, INTERVAL, RATE] = [200, 50, 500, 75]
 const toNanos = (usd: number) => BigInt(Math.round(usd * 1e9))
 
 const PARTS: Record<string, () => Promise<boolean>> = {
@@ -29,6 +33,7 @@ const PARTS: Record<string, () => Promise<boolean>> = {
   cost: measureCost,
   changes: measureChanges,
   outage: measureOutage,
+  rolling: measureRolling,
 }
 
 const { positionals } = parseArgs({ allowPositionals: true })
@@ -260,5 +265,101 @@ async function measureOutage(): Promise<boolean> {
     'Postgres stopped for 30 s: no call of a known key fails, all are on record',
     { statuses: Object.fromEntries(statuses), records: records - started.length },
     isWhole,
+  )
+}
+
+/** Three nodes behind a balancer, each restarted in turn under streams that last longer than a stop. */
+async function measureRolling(): Promise<boolean> {
+  const upstream = Bun.spawn([process.execPath, 'src/cli/start.ts', 'bench-part', 'upstream'], {
+    env: { ...process.env, CHUNKS: String(CHUNKS), INTERVAL_MS: String(INTERVAL) },
+    // It ends with its standard input.
+    ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' },
+  })
+  const provider = await readAddress(upstream, new Response(upstream.stderr).text())
+  await using nodes = await openNodes(buildLocalConfig(provider))
+  await using balancer = startBalancer()
+  const args = ['--notice', '1', '--drain', '60', '--no-access-log']
+  const start = async (data?: string) => {
+    const node = await nodes.start(data, {}, args)
+    balancer.add(node.url)
+    return node
+  }
+  const started = [await start(), await start(), await start()]
+  const key = await makeKey(started[0] as Node, nodes.management_key, 1_000)
+  await balancer.waitForReady(3)
+  const [ids, failures, running] = [new Set<string>(), [] as string[], new Set<Promise<void>>()]
+  const ask = async (stream: boolean) => {
+    try {
+      const answer = await fetch(`${balancer.url}/api/v1/chat/completions`, {
+        ...{ method: 'POST', headers: { authorization: `Bearer ${key}` } },
+        body: JSON.stringify({ ...BODY, max_tokens: 2_000, stream }),
+      })
+      const text = await answer.text()
+      const pieces =
+        text.match(/"delta":\{"content":"|"role":"assistant","content":"/g)?.length ?? 0
+      const isWhole = stream ? text.endsWith('data: [DONE]\n\n') && pieces >= CHUNKS : pieces === 1
+      if (answer.status !== 200 || !isWhole)
+        failures.push(`${stream ? 'stream' : 'call'}: ${answer.status} ${text.slice(-200)}`)
+      else ids.add(/"id":"([^"]+)"/.exec(text)?.[1] ?? '')
+    } catch (thrown) {
+      failures.push(`${stream ? 'stream' : 'call'}: ${thrown}`)
+    }
+  }
+  const follow = (work: Promise<void>) => {
+    const followed = work.finally(() => running.delete(followed))
+    running.add(followed)
+  }
+  let [isOver, calls, streams] = [false, 0, 0]
+  // They begin one after the other, as those of clients do.
+  const keepStreaming = async (i: number) => {
+    await Bun.sleep((i * CHUNKS * INTERVAL) / STREAMS / 4)
+    for (; !isOver; streams++) await ask(true)
+  }
+  for (let i = 0; i < STREAMS; i++) follow(keepStreaming(i))
+  const timer = setInterval(() => {
+    calls += 1
+    follow(ask(false))
+  }, 1_000 / RATE)
+  await Bun.sleep((CHUNKS * INTERVAL) / 3)
+  const seconds: number[] = []
+  for (const node of started) {
+    const since = performance.now()
+    node.process.kill('SIGTERM')
+    await node.process.exited
+    seconds.push(Math.round((performance.now() - since) / 1_000))
+    if (node.process.exitCode !== 0) failures.push(`a node ended with ${node.process.exitCode}`)
+    started.push(await start(node.data))
+    await balancer.waitForReady(3)
+    if (started.length === 6) break
+  }
+  isOver = true
+  clearInterval(timer)
+  await Promise.all(running)
+  for (const node of started.slice(3)) await node.end('SIGTERM')
+  upstream.kill()
+  const [spent, charged, recorded, records, stranded] = [
+    await nodes.read('select sum(nanos) from gateway.spend'),
+    await nodes.read('select sum(nanos) from gateway.ledger'),
+    await nodes.read('select sum(total_cost) from gateway.generations'),
+    await nodes.read('select count(*) from gateway.generations'),
+    await nodes.read('select sum(amount) from gateway.leases'),
+  ]
+  const { stdout } = await nodes.run(['doctor'])
+  const isSound = !stdout.includes('WRONG')
+  for (const failure of failures.slice(0, 10)) process.stdout.write(`       ${failure}\n`)
+  const isOnce = Number(records) === ids.size && ids.size === calls + streams
+  return report(
+    'three nodes restarted in turn: no stream cut, no call failed, each on record once',
+    {
+      ...{ calls, streams, failures: failures.length, records: Number(records), seconds },
+      ...{ charged: charged === spent, recorded: recorded === spent, stranded: Number(stranded) },
+      ...{ doctor: isSound },
+    },
+    failures.length === 0 &&
+      isOnce &&
+      charged === spent &&
+      recorded === spent &&
+      stranded === 0n &&
+      isSound,
   )
 }

@@ -41,8 +41,8 @@ export interface Nodes extends AsyncDisposable {
   postgres: PostgresServer
   management_key: string
   inference_key: string
-  /** Starts one in a directory, a new one by default, with what its config has besides. */
-  start(data?: string, more?: Record<string, unknown>): Promise<Node>
+  /** Starts one in a directory, a new one by default, with what its config and its line have besides. */
+  start(data?: string, more?: Record<string, unknown>, args?: string[]): Promise<Node>
   /** Runs a command beside them. */
   run(args: string[]): ReturnType<typeof runGateway>
   /** Reads one number. */
@@ -73,9 +73,9 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
   const nodes: Node[] = []
   return {
     ...{ postgres, management_key, inference_key },
-    async start(directory = mkdtempSync(join(root, 'node-')), more = {}) {
+    async start(directory = mkdtempSync(join(root, 'node-')), more = {}, args = []) {
       writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify({ ...own, ...more }))
-      const command = ['serve', '--port', '0', '--data', directory, '--log', 'json']
+      const command = ['serve', '--port', '0', '--data', directory, '--log', 'json', ...args]
       const child = Bun.spawn([...PROGRAM, ...command], {
         ...{ cwd: directory, env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
       })
