@@ -119,8 +119,8 @@ declare module '../base/events.ts' {
   interface EventMap {
     /** Another server has this one's database. */
     'node.lost': object
-    /** An operator wants this server to finish what runs, and to end; each second until it has. */
-    'node.drained': object
+    /** This server shall finish what runs, and end; each second until it has. */
+    'node.drained': { reason: string }
   }
 }
 
@@ -373,7 +373,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     clock,
     {
       onLost: () => events.publish('node.lost', {}),
-      onDrain: () => events.publish('node.drained', {}),
+      onDrain: reason => events.publish('node.drained', { reason }),
     },
   )
   // Absent where one node is all there is.

@@ -249,7 +249,7 @@ async function tellStatus(
   }
 }
 
-// The first signal drains the server, as an operator elsewhere does. The second ends it at once.
+// The first signal drains the server, as its database may. The second ends it at once.
 function waitForStop({ gateway, log }: Serving): Promise<void> {
   return new Promise(resolve => {
     let stopping = false
@@ -260,9 +260,9 @@ function waitForStop({ gateway, log }: Serving): Promise<void> {
     }
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
-    const endListening = gateway.events.on('node.drained', () => {
+    const endListening = gateway.events.on('node.drained', ({ reason }) => {
       endListening()
-      log('info', 'node.drained', { by: 'gateway nodes drain' })
+      log('warn', 'node.drained', { reason, consequence: 'it finishes what runs, and ends' })
       resolve()
     })
   })

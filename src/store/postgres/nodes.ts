@@ -61,8 +61,8 @@ export interface Claim {
 export interface ClaimEvents {
   /** Once, when another process has claimed it all the same. */
   onLost(): void
-  /** Each second: that it shall finish what runs, and end. */
-  onDrain(): void
+  /** Each second: that it shall finish what runs, and end, and why. */
+  onDrain(reason: string): void
 }
 
 /** The servers of a store. */
@@ -133,10 +133,11 @@ export const createNodeStore = (
       isAsking = true
       const askedAt = ticks()
       try {
-        const [seen] = await run<{ drains: boolean }>(pool, HEARTBEAT, [id, incarnation])
+        const [seen] = await run<Seen>(pool, HEARTBEAT, [id, incarnation])
         if (seen) heardAt = askedAt
         else stop(onLost)
-        if (seen?.drains) onDrain()
+        const reason = seen && findDrainReason(seen)
+        if (reason) onDrain(reason)
       } catch {
         // Counted as silence.
       }
@@ -287,7 +288,22 @@ const CLAIM = `insert into nodes
 
 const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null
-  returning exists (select 1 from marks where marks.name = 'drain ' || incarnation) as drains`
+  returning exists (select 1 from marks where marks.name = 'drain ' || incarnation) as drains,
+    (select oldest from gate) as oldest`
+
+/** What a process is told with its heartbeat. */
+interface Seen {
+  drains: boolean
+  /** The oldest program that the tables still take. */
+  oldest: number
+}
+
+const findDrainReason = ({ drains, oldest }: Seen): string | null =>
+  drains
+    ? 'an operator wants so (gateway nodes drain)'
+    : oldest > VERSION
+      ? `the tables are for programs of version ${oldest} of them on; this one has ${VERSION}`
+      : null
 
 /** In seconds: longer than anything drains. */
 const DRAIN_SECONDS = 2 * 86_400

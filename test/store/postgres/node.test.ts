@@ -303,6 +303,16 @@ if (await hasPostgres()) {
       await expect(drain()).rejects.toThrow('does not answer: it was heard of 9 s ago')
     })
 
+    test('drain by themselves where the tables have become those of newer programs', async () => {
+      const gateway = await open(shared())
+      const drained = Promise.withResolvers<{ reason: string }>()
+      gateway.events.on('node.drained', drained.resolve)
+      await postgres.run('update gateway.gate set version = 99, oldest = 98')
+      expect((await drained.promise).reason).toStartWith(
+        'the tables are for programs of version 98',
+      )
+    })
+
     test('show that they drain where a signal has said so', async () => {
       const gateway = await open(shared())
       gateway.traffic.calls.announceDrain()
