@@ -1,3 +1,6 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readCpu } from '../src/cli/bench/procfs.ts'
 import { startBalancer } from '../test/support/balancer.ts'
@@ -6,7 +9,7 @@ import { hasPostgres } from '../test/support/postgres.ts'
 import { buildLocalConfig, readAddress, startServer } from '../test/support/server.ts'
 
 const USAGE = `bun run bench:nodes [limits] [cost] [changes] [outage]
-  [rolling]
+  [rolling] [versions]
 
 Runs three gateways over one Postgres and one bucket, each part anew, and prints what was promised and
 what came of it. Ends with 1 where a promise is broken. Load: 12 or 32 callers on loopback.
@@ -26,6 +29,14 @@ const BODY = {
 const [CALLERS, WIDE_CALLERS] = [12, 32]
 /** Of a rolling restart: pieces of a stream, milliseconds between two, and whole calls a second. */
 const [STREAMS, CHUNKS, INTERVAL, RATE] = [200, 50, 500, 75]
+/** In milliseconds: how long programs of two versions serve together. */
+const TOGETHER = Number(process.env.TOGETHER ?? 120_000)
+/** What the next version of the tables adds: a column of rows that are sealed, and a table. */
+const NEXT = `
+alter table keys add column note text collate "C";
+
+create table extras (name text collate "C" primary key, note text collate "C");
+`
 const toNanos = (usd: number) => BigInt(Math.round(usd * 1e9))
 
 const PARTS: Record<string, () => Promise<boolean>> = {
@@ -34,6 +45,7 @@ const PARTS: Record<string, () => Promise<boolean>> = {
   changes: measureChanges,
   outage: measureOutage,
   rolling: measureRolling,
+  versions: measureVersions,
 }
 
 const { positionals } = parseArgs({ allowPositionals: true })
@@ -361,5 +373,113 @@ async function measureRolling(): Promise<boolean> {
       recorded === spent &&
       stranded === 0n &&
       isSound,
+  )
+}
+
+/** Makes the program of the next version: this one, whose tables have one more step. */
+function makeNextProgram(): { program: string[]; directory: string } {
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-next-'))
+  for (const name of ['src', 'package.json', 'tsconfig.json', 'bunfig.toml'])
+    cpSync(name, join(directory, name), { recursive: true })
+  symlinkSync(resolve('node_modules'), join(directory, 'node_modules'))
+  const tables = join(directory, 'src/store/postgres')
+  writeFileSync(join(tables, 'next.sql'), NEXT)
+  const edit = (name: string, change: (text: string) => string) => {
+    const before = readFileSync(join(tables, name), 'utf8')
+    const after = change(before)
+    if (after === before) throw new Error(`${name} has another form`)
+    writeFileSync(join(tables, name), after)
+  }
+  edit('schema.sql', text => text + NEXT)
+  edit('schema.ts', text =>
+    `import next from './next.sql' with { type: 'text' }\n${text}`.replace(
+      /^const STEPS = \[(.*)\]$/m,
+      'const STEPS = [$1, next]',
+    ),
+  )
+  return { program: [process.execPath, join(directory, 'src/cli/start.ts')], directory }
+}
+
+/** A program of the next version beside this one, until the tables are for the next alone. */
+async function measureVersions(): Promise<boolean> {
+  const { program, directory } = makeNextProgram()
+  await using nodes = await openNodes({ models })
+  const { management_key } = nodes
+  const older = [await nodes.start(), await nodes.start()] as const
+  const key = await makeKey(older[0], management_key, 100)
+  let [isOver, changes, wrong] = [false, 0, 0]
+  const servers: Node[] = [...older]
+  const loading = load(
+    CALLERS,
+    async i => {
+      await Bun.sleep(50)
+      return call(servers[i % servers.length] as Node, key)
+    },
+    () => isOver,
+  )
+  servers.push(await nodes.start(undefined, {}, [], program))
+  servers.push(await nodes.start(undefined, {}, [], program))
+  const expectStatus = (status: number, expected: number) => {
+    changes += 1
+    if (status !== expected) wrong += 1
+  }
+  for (const until = performance.now() + TOGETHER; performance.now() < until; ) {
+    for (const [maker, other] of [
+      [servers[0], servers[2]],
+      [servers[3], servers[1]],
+    ] as [Node, Node][]) {
+      const json = { name: `key ${changes}`, limit: 1 }
+      const made = await maker.fetch('/keys', { key: management_key, json })
+      const { key, data } = (await made.json()) as { key: string; data: { hash: string } }
+      expectStatus(await call(other, key), 200)
+      const change = (node: Node, init: RequestInit) =>
+        node.fetch(`/keys/${data.hash}`, {
+          ...{ key: management_key, headers: { 'content-type': 'application/json' } },
+          ...init,
+        })
+      const body = JSON.stringify({ name: `${json.name} again`, limit: 2 })
+      expectStatus((await change(other, { method: 'PATCH', body })).status, 200)
+      expectStatus((await change(maker, { method: 'DELETE' })).status, 200)
+    }
+    await Bun.sleep(500)
+  }
+  isOver = true
+  const statuses = await loading
+  const doctors = [await nodes.run(['doctor'], program), await nodes.run(['doctor'])]
+  // That they differ, and that the tables of a newer one are not compared, is as it should be.
+  const listWrong = (text: string) =>
+    text
+      .split('\n')
+      .filter(line => line.includes('WRONG') && !/^nodes|they are of a newer program/.test(line))
+  await nodes.postgres.run('update gateway.gate set oldest = version')
+  const ends = await Promise.all(
+    older.map(node => Promise.race([node.process.exited, Bun.sleep(10_000).then(() => 'serves')])),
+  )
+  const [refused, goesOn] = [await nodes.run(['keys', 'list']), await call(servers[2] as Node, key)]
+  for (const node of servers.slice(2)) await node.end('SIGTERM')
+  rmSync(directory, { recursive: true, force: true })
+  const [spent, charged, recorded] = [
+    await nodes.read('select sum(nanos) from gateway.spend'),
+    await nodes.read('select sum(nanos) from gateway.ledger'),
+    await nodes.read('select sum(total_cost) from gateway.generations'),
+  ]
+  const lines = refused.stderr.trim().split('\n')
+  return report(
+    'this version beside the next: every call and change as with one, until the tables refuse it',
+    {
+      ...{ statuses: Object.fromEntries(statuses), changes, wrong },
+      ...{ charged: charged === spent, recorded: recorded === spent },
+      doctors: doctors.map(({ stdout }) => listWrong(stdout)),
+      ...{ ends, refused: [refused.code, ...lines], goesOn },
+    },
+    [...statuses.keys()].every(status => status === 200) &&
+      wrong === 0 &&
+      charged === spent &&
+      recorded === spent &&
+      doctors.every(({ stdout }) => listWrong(stdout).length === 0) &&
+      ends.every(code => code === 0) &&
+      refused.code !== 0 &&
+      lines.length === 1 &&
+      goesOn === 200,
   )
 }

@@ -49,7 +49,7 @@ export interface Nodes extends AsyncDisposable {
     program?: string[],
   ): Promise<Node>
   /** Runs a command beside them. */
-  run(args: string[]): ReturnType<typeof runGateway>
+  run(args: string[], program?: string[]): ReturnType<typeof runGateway>
   /** Reads one number. */
   read(query: string): Promise<bigint>
 }
@@ -94,7 +94,8 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
       nodes.push(node)
       return node
     },
-    run: args => runGateway([...args, '--data', data], { env: { GATEWAY_SECRET: SECRET } }),
+    run: (args, program = PROGRAM) =>
+      runGateway([...args, '--data', data], { env: { GATEWAY_SECRET: SECRET }, program }),
     async read(query) {
       const [row] = (await postgres.run(`select coalesce((${query}), 0)::text as found`)) as {
         found: string

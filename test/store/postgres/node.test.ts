@@ -8,6 +8,7 @@ import { drainNode, listNodes } from '../../../src/app/nodes.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
+import { VERSION } from '../../../src/store/postgres/schema.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { waitUntil } from '../../support/chat.ts'
 import { TestClock } from '../../support/gateway.ts'
@@ -311,6 +312,9 @@ if (await hasPostgres()) {
       expect((await drained.promise).reason).toStartWith(
         'the tables are for programs of version 98',
       )
+      expect((await gateway.store.seals.inspect()).schema).toEqual([
+        `they are of a newer program (99; this one has ${VERSION}): ask its doctor`,
+      ])
     })
 
     test('show that they drain where a signal has said so', async () => {
