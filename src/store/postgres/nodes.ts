@@ -133,11 +133,11 @@ export const createNodeStore = (
       isAsking = true
       const askedAt = ticks()
       try {
-        const [seen] = await run<Seen>(pool, HEARTBEAT, [id, incarnation])
+        const parameters = [id, incarnation, VERSION]
+        const [seen] = await run<{ reason: string | null }>(pool, HEARTBEAT, parameters)
         if (seen) heardAt = askedAt
         else stop(onLost)
-        const reason = seen && findDrainReason(seen)
-        if (reason) onDrain(reason)
+        if (seen?.reason) onDrain(seen.reason)
       } catch {
         // Counted as silence.
       }
@@ -181,9 +181,9 @@ export const createNodeStore = (
       await takeBack(connection, id)
       await run(connection, 'delete from charged where node = ?', [id])
     }),
-  drain: ({ id, incarnation }, entry) => changeNode(audited, DRAIN, [id, incarnation], entry),
+  drain: ({ incarnation }, entry) => changeNode(audited, DRAIN, [incarnation], entry),
   async noteDrain(incarnation) {
-    await answerWithin(PATIENCE.version, () => run(pool, NOTE_DRAIN, [incarnation]))
+    await answerWithin(PATIENCE.version, () => run(pool, DRAIN, [incarnation]))
   },
 })
 
@@ -288,34 +288,17 @@ const CLAIM = `insert into nodes
 
 const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null
-  returning exists (select 1 from marks where marks.name = 'drain ' || incarnation) as drains,
-    (select oldest from gate) as oldest`
+  returning case
+    when exists (select 1 from marks where marks.name = 'drain ' || incarnation)
+      then 'an operator wants so (gateway nodes drain)'
+    when (select oldest from gate) > ?::bigint then 'the tables are for newer programs alone'
+    end as reason`
 
-/** What a process is told with its heartbeat. */
-interface Seen {
-  drains: boolean
-  /** The oldest program that the tables still take. */
-  oldest: number
-}
-
-const findDrainReason = ({ drains, oldest }: Seen): string | null =>
-  drains
-    ? 'an operator wants so (gateway nodes drain)'
-    : oldest > VERSION
-      ? `the tables are for programs of version ${oldest} of them on; this one has ${VERSION}`
-      : null
-
-/** In seconds: longer than anything drains. */
-const DRAIN_SECONDS = 2 * 86_400
-
-const keepDrain = (process: string) => `insert into marks (name, ends_at)
-  select 'drain ' || incarnation, clock_timestamp() + interval '${DRAIN_SECONDS} seconds'
-  from nodes where ${process} and left_at is null
+// Longer than anything drains.
+const DRAIN = `insert into marks (name, ends_at)
+  select 'drain ' || incarnation, clock_timestamp() + interval '2 days'
+  from nodes where incarnation = ? and left_at is null
   on conflict (name) do nothing returning name`
-
-const DRAIN = keepDrain('id = ? and incarnation = ?')
-
-const NOTE_DRAIN = keepDrain('incarnation = ?')
 
 const DESCRIBE = `update nodes set config_hash = ?, schema_version = ?
   where incarnation = ?`

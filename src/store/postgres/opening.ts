@@ -162,7 +162,8 @@ async function refusePooler(pool: SQL, place: string): Promise<void> {
           nullif(current_setting('gateway.session', true), '') as found`,
       )) as { path: string; found: string | null }[]
       const isKept = expected === null ? found !== mark : found === mark
-      if (!isKept || path !== SCHEMA) throw invalid(`storage.postgres: ${explainPooler(place)}`)
+      if (!isKept || path !== SCHEMA)
+        throw invalid(`storage.postgres: the pooler at ${place} ${KEEPS_NOTHING}`)
     }
   } finally {
     one.release()
@@ -170,10 +171,10 @@ async function refusePooler(pool: SQL, place: string): Promise<void> {
   }
 }
 
-const explainPooler = (place: string): string =>
-  `the pooler at ${place} does not keep sessions: name Postgres itself, or have PgBouncer pool by ` +
-  `session (pool_mode = session, ignore_startup_parameters = search_path) and Postgres begin them ` +
-  `as the gateway does (ALTER ROLE … SET search_path = ${SCHEMA})`
+const KEEPS_NOTHING =
+  'does not keep sessions: name Postgres itself, or have PgBouncer pool by session (pool_mode = ' +
+  'session, ignore_startup_parameters = search_path) and Postgres begin them as the gateway does ' +
+  `(ALTER ROLE … SET search_path = ${SCHEMA})`
 
 /** What poolers refuse of a session. */
 const POOLER = /unsupported startup parameter|pooling mode/
@@ -198,7 +199,7 @@ function explainRefusal(thrown: unknown, place: string): unknown {
     return invalid(`storage.postgres: ${explain(place)}`).with({ cause: thrown } as never)
   const { code, message } = thrown as { code?: string; message?: string }
   if (POOLER.test(describeCause(thrown as GatewayError)))
-    return invalid(`storage.postgres: ${explainPooler(place)}`)
+    return invalid(`storage.postgres: the pooler at ${place} ${KEEPS_NOTHING}`)
   if (UNTRUSTED.test(String(code)))
     return invalid(
       `storage.postgres: the certificate of ${place} is not trusted (${message}): ` +
