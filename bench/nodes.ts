@@ -1,10 +1,15 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readCpu } from '../src/cli/bench/procfs.ts'
+import { startBalancer } from '../test/support/balancer.ts'
 import { type Node, type Nodes, openNodes } from '../test/support/nodes.ts'
 import { hasPostgres } from '../test/support/postgres.ts'
-import { startServer } from '../test/support/server.ts'
+import { buildLocalConfig, readAddress, startServer } from '../test/support/server.ts'
 
-const USAGE = `GATEWAY_TEST_BINARY=dist/gateway bun run bench/nodes.ts [limits] [cost] [changes] [outage] [workers]
+const USAGE = `bun run bench:nodes [limits] [cost] [changes] [outage]
+  [rolling] [versions] [workers]
 
 Runs gateways over one Postgres and one bucket, each part anew, and prints what was promised and what
 came of it. What workers give shows where callers, workers and Postgres have cores of their own. Ends with 1 where a promise is broken. Load: 12 or 32 callers on loopback.
@@ -22,6 +27,16 @@ const BODY = {
   messages: [{ role: 'user', content: 'Hello there, how are you?' }],
 }
 const [CALLERS, WIDE_CALLERS] = [12, 32]
+/** Of a rolling restart: pieces of a stream, milliseconds between two, and whole calls a second. */
+const [STREAMS, CHUNKS, INTERVAL, RATE] = [200, 50, 500, 75]
+/** In milliseconds: how long programs of two versions serve together. */
+const TOGETHER = Number(process.env.TOGETHER ?? 120_000)
+/** What the next version of the tables adds: a column of rows that are sealed, and a table. */
+const NEXT = `
+alter table keys add column note text collate "C";
+
+create table extras (name text collate "C" primary key, note text collate "C");
+`
 const toNanos = (usd: number) => BigInt(Math.round(usd * 1e9))
 
 const PARTS: Record<string, () => Promise<boolean>> = {
@@ -30,6 +45,8 @@ const PARTS: Record<string, () => Promise<boolean>> = {
   changes: measureChanges,
   outage: measureOutage,
   workers: measureWorkers,
+  rolling: measureRolling,
+  versions: measureVersions,
 }
 
 const { positionals } = parseArgs({ allowPositionals: true })
@@ -284,4 +301,208 @@ async function measureWorkers(): Promise<boolean> {
       await node.end('SIGTERM')
     }
   return report('workers: every call is answered', { callsPerSecond: rates }, all.size === 1)
+}
+
+/** Three nodes behind a balancer, each restarted in turn under streams that last longer than a stop. */
+async function measureRolling(): Promise<boolean> {
+  const upstream = Bun.spawn([process.execPath, 'src/cli/start.ts', 'bench-part', 'upstream'], {
+    env: { ...process.env, CHUNKS: String(CHUNKS), INTERVAL_MS: String(INTERVAL) },
+    // It ends with its standard input.
+    ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' },
+  })
+  const provider = await readAddress(upstream, new Response(upstream.stderr).text())
+  await using nodes = await openNodes(buildLocalConfig(provider))
+  await using balancer = startBalancer()
+  const args = ['--notice', '1', '--drain', '60', '--no-access-log']
+  const start = async (data?: string) => {
+    const node = await nodes.start(data, {}, args)
+    balancer.add(node.url)
+    return node
+  }
+  const started = [await start(), await start(), await start()]
+  const key = await makeKey(started[0] as Node, nodes.management_key, 1_000)
+  await balancer.waitForReady(3)
+  const [ids, failures, running] = [new Set<string>(), [] as string[], new Set<Promise<void>>()]
+  const ask = async (stream: boolean) => {
+    try {
+      const answer = await fetch(`${balancer.url}/api/v1/chat/completions`, {
+        ...{ method: 'POST', headers: { authorization: `Bearer ${key}` } },
+        body: JSON.stringify({ ...BODY, max_tokens: 2_000, stream }),
+      })
+      const text = await answer.text()
+      const pieces =
+        text.match(/"delta":\{"content":"|"role":"assistant","content":"/g)?.length ?? 0
+      const isWhole = stream ? text.endsWith('data: [DONE]\n\n') && pieces >= CHUNKS : pieces === 1
+      if (answer.status !== 200 || !isWhole)
+        failures.push(`${stream ? 'stream' : 'call'}: ${answer.status} ${text.slice(-200)}`)
+      else ids.add(/"id":"([^"]+)"/.exec(text)?.[1] ?? '')
+    } catch (thrown) {
+      failures.push(`${stream ? 'stream' : 'call'}: ${thrown}`)
+    }
+  }
+  const follow = (work: Promise<void>) => {
+    const followed = work.finally(() => running.delete(followed))
+    running.add(followed)
+  }
+  let [isOver, calls, streams] = [false, 0, 0]
+  // They begin one after the other, as those of clients do.
+  const keepStreaming = async (i: number) => {
+    await Bun.sleep((i * CHUNKS * INTERVAL) / STREAMS / 4)
+    for (; !isOver; streams++) await ask(true)
+  }
+  for (let i = 0; i < STREAMS; i++) follow(keepStreaming(i))
+  const timer = setInterval(() => {
+    calls += 1
+    follow(ask(false))
+  }, 1_000 / RATE)
+  await Bun.sleep((CHUNKS * INTERVAL) / 3)
+  const seconds: number[] = []
+  for (const node of started) {
+    const since = performance.now()
+    node.process.kill('SIGTERM')
+    await node.process.exited
+    seconds.push(Math.round((performance.now() - since) / 1_000))
+    if (node.process.exitCode !== 0) failures.push(`a node ended with ${node.process.exitCode}`)
+    started.push(await start(node.data))
+    await balancer.waitForReady(3)
+    if (started.length === 6) break
+  }
+  isOver = true
+  clearInterval(timer)
+  await Promise.all(running)
+  for (const node of started.slice(3)) await node.end('SIGTERM')
+  upstream.kill()
+  const [spent, charged, recorded, records, stranded] = [
+    await nodes.read('select sum(nanos) from gateway.spend'),
+    await nodes.read('select sum(nanos) from gateway.ledger'),
+    await nodes.read('select sum(total_cost) from gateway.generations'),
+    await nodes.read('select count(*) from gateway.generations'),
+    await nodes.read('select sum(amount) from gateway.leases'),
+  ]
+  const { stdout } = await nodes.run(['doctor'])
+  const isSound = !stdout.includes('WRONG')
+  for (const failure of failures.slice(0, 10)) process.stdout.write(`       ${failure}\n`)
+  const isOnce = Number(records) === ids.size && ids.size === calls + streams
+  return report(
+    'three nodes restarted in turn: no stream cut, no call failed, each on record once',
+    {
+      ...{ calls, streams, failures: failures.length, records: Number(records), seconds },
+      ...{ charged: charged === spent, recorded: recorded === spent, stranded: Number(stranded) },
+      ...{ doctor: isSound },
+    },
+    failures.length === 0 &&
+      isOnce &&
+      charged === spent &&
+      recorded === spent &&
+      stranded === 0n &&
+      isSound,
+  )
+}
+
+/** Makes the program of the next version: this one, whose tables have one more step. */
+function makeNextProgram(): { program: string[]; directory: string } {
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-next-'))
+  for (const name of ['src', 'package.json', 'tsconfig.json', 'bunfig.toml'])
+    cpSync(name, join(directory, name), { recursive: true })
+  symlinkSync(resolve('node_modules'), join(directory, 'node_modules'))
+  const tables = join(directory, 'src/store/postgres')
+  writeFileSync(join(tables, 'next.sql'), NEXT)
+  const edit = (name: string, change: (text: string) => string) => {
+    const before = readFileSync(join(tables, name), 'utf8')
+    const after = change(before)
+    if (after === before) throw new Error(`${name} has another form`)
+    writeFileSync(join(tables, name), after)
+  }
+  edit('schema.sql', text => text + NEXT)
+  edit('schema.ts', text =>
+    `import next from './next.sql' with { type: 'text' }\n${text}`.replace(
+      /^const STEPS = \[(.*)\]$/m,
+      'const STEPS = [$1, next]',
+    ),
+  )
+  return { program: [process.execPath, join(directory, 'src/cli/start.ts')], directory }
+}
+
+/** A program of the next version beside this one, until the tables are for the next alone. */
+async function measureVersions(): Promise<boolean> {
+  const { program, directory } = makeNextProgram()
+  await using nodes = await openNodes({ models })
+  const { management_key } = nodes
+  const older = [await nodes.start(), await nodes.start()] as const
+  const key = await makeKey(older[0], management_key, 100)
+  let [isOver, changes, wrong] = [false, 0, 0]
+  const servers: Node[] = [...older]
+  const loading = load(
+    CALLERS,
+    async i => {
+      await Bun.sleep(50)
+      return call(servers[i % servers.length] as Node, key)
+    },
+    () => isOver,
+  )
+  servers.push(await nodes.start(undefined, {}, [], program))
+  servers.push(await nodes.start(undefined, {}, [], program))
+  const expectStatus = (status: number, expected: number) => {
+    changes += 1
+    if (status !== expected) wrong += 1
+  }
+  for (const until = performance.now() + TOGETHER; performance.now() < until; ) {
+    for (const [maker, other] of [
+      [servers[0], servers[2]],
+      [servers[3], servers[1]],
+    ] as [Node, Node][]) {
+      const json = { name: `key ${changes}`, limit: 1 }
+      const made = await maker.fetch('/keys', { key: management_key, json })
+      const { key, data } = (await made.json()) as { key: string; data: { hash: string } }
+      expectStatus(await call(other, key), 200)
+      const change = (node: Node, init: RequestInit) =>
+        node.fetch(`/keys/${data.hash}`, {
+          ...{ key: management_key, headers: { 'content-type': 'application/json' } },
+          ...init,
+        })
+      const body = JSON.stringify({ name: `${json.name} again`, limit: 2 })
+      expectStatus((await change(other, { method: 'PATCH', body })).status, 200)
+      expectStatus((await change(maker, { method: 'DELETE' })).status, 200)
+    }
+    await Bun.sleep(500)
+  }
+  isOver = true
+  const statuses = await loading
+  const doctors = [await nodes.run(['doctor'], program), await nodes.run(['doctor'])]
+  // That they differ, and that the tables of a newer one are not compared, is as it should be.
+  const listWrong = (text: string) =>
+    text
+      .split('\n')
+      .filter(line => line.includes('WRONG') && !/^nodes|they are of a newer program/.test(line))
+  await nodes.postgres.run('update gateway.gate set oldest = version')
+  const ends = await Promise.all(
+    older.map(node => Promise.race([node.process.exited, Bun.sleep(10_000).then(() => 'serves')])),
+  )
+  const [refused, goesOn] = [await nodes.run(['keys', 'list']), await call(servers[2] as Node, key)]
+  for (const node of servers.slice(2)) await node.end('SIGTERM')
+  rmSync(directory, { recursive: true, force: true })
+  const [spent, charged, recorded] = [
+    await nodes.read('select sum(nanos) from gateway.spend'),
+    await nodes.read('select sum(nanos) from gateway.ledger'),
+    await nodes.read('select sum(total_cost) from gateway.generations'),
+  ]
+  const lines = refused.stderr.trim().split('\n')
+  return report(
+    'this version beside the next: every call and change as with one, until the tables refuse it',
+    {
+      ...{ statuses: Object.fromEntries(statuses), changes, wrong },
+      ...{ charged: charged === spent, recorded: recorded === spent },
+      doctors: doctors.map(({ stdout }) => listWrong(stdout)),
+      ...{ ends, refused: [refused.code, ...lines], goesOn },
+    },
+    [...statuses.keys()].every(status => status === 200) &&
+      wrong === 0 &&
+      charged === spent &&
+      recorded === spent &&
+      doctors.every(({ stdout }) => listWrong(stdout).length === 0) &&
+      ends.every(code => code === 0) &&
+      refused.code !== 0 &&
+      lines.length === 1 &&
+      goesOn === 200,
+  )
 }

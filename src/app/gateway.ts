@@ -104,7 +104,7 @@ import { LOG, Log, type LogMacs, type LogOptions, openLogMacs } from '../store/l
 import { guardMigration, type Migration, refuseMigration } from '../store/migration-guard.ts'
 import { type GivenSecret, refuseShortSecret } from '../store/own-secret.ts'
 import type { Jobs } from '../store/postgres/jobs.ts'
-import type { Claim } from '../store/postgres/nodes.ts'
+import type { Claim, ClaimEvents } from '../store/postgres/nodes.ts'
 import { takeRecordLog } from '../store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from '../store/secret.ts'
 import { openSpool } from '../store/spool.ts'
@@ -119,6 +119,8 @@ declare module '../base/events.ts' {
   interface EventMap {
     /** Another server has this one's database. */
     'node.lost': object
+    /** This server shall finish what runs, and end; each second until it has. */
+    'node.drained': { reason: string }
   }
 }
 
@@ -379,7 +381,10 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       isAlone: !config.storage.s3 && !overrides.blobs,
     },
     clock,
-    () => events.publish('node.lost', {}),
+    {
+      onLost: () => events.publish('node.lost', {}),
+      onDrain: reason => events.publish('node.drained', { reason }),
+    },
   )
   // Absent where one node is all there is.
   const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks))
@@ -775,11 +780,11 @@ async function claimStore(
     isAlone: boolean
   },
   { ticks }: Clock,
-  onLost: () => void,
+  events: ClaimEvents,
 ): Promise<Claim | null> {
   if (!nodes || data === undefined || access !== 'server') return null
   try {
-    return await nodes.claim({ ...nameNode(data, worker), isAlone }, ticks, onLost)
+    return await nodes.claim({ ...nameNode(data, worker), isAlone }, ticks, events)
   } catch (error) {
     await close()
     throw error
@@ -794,7 +799,8 @@ async function lockStore(
   if (data === undefined) return async () => undefined
   const unlock = lockData(data)
   try {
-    const claim = await nodes?.claim({ ...nameNode(data), isAlone: true }, ticks, () => undefined)
+    const unheard = { onLost: () => undefined, onDrain: () => undefined }
+    const claim = await nodes?.claim({ ...nameNode(data), isAlone: true }, ticks, unheard)
     return async () => {
       await claim?.release()
       unlock()

@@ -1,4 +1,4 @@
-import { conflict, invalid, notFound } from '../base/errors.ts'
+import { conflict, invalid, notFound, unavailable } from '../base/errors.ts'
 import { recoverCalls } from '../engine/recover.ts'
 import type { HeldCall } from '../limits/ledger.ts'
 import type { Actor } from '../resources/actor.ts'
@@ -9,7 +9,7 @@ import type { Gateway } from './gateway.ts'
 
 /** A server of the database, as operators see it. */
 interface ListedNode extends StoredNode {
-  state: 'serving' | 'silent' | 'ended'
+  state: 'serving' | 'draining' | 'silent' | 'ended'
 }
 
 /** In seconds: whoever was heard of since is there. */
@@ -21,8 +21,11 @@ export async function listNodes({ store }: Gateway): Promise<{ data: ListedNode[
   return { data: nodes.map(node => ({ ...node, state: readState(node) })) }
 }
 
-const readState = ({ left_at, silent_seconds }: StoredNode): ListedNode['state'] =>
-  left_at !== null ? 'ended' : silent_seconds > THERE ? 'silent' : 'serving'
+function readState({ left_at, silent_seconds, is_draining }: StoredNode): ListedNode['state'] {
+  if (left_at !== null) return 'ended'
+  if (silent_seconds > THERE) return 'silent'
+  return is_draining ? 'draining' : 'serving'
+}
 
 /**
  * Ends a server that has ended, perhaps without a word: what its calls had cost when it was last heard
@@ -34,16 +37,68 @@ export async function forgetNode(
   actor: Actor,
   id: string,
 ): Promise<{ data: { id: string } }> {
+  const node = await findNode(gateway, id)
+  if (node.state === 'serving' || node.state === 'draining')
+    throw conflict(`${node.name} (${id}) serves: gateway nodes drain ${id} stops it`)
+  const nodes = requireNodes(gateway.store)
+  await settleCalls(gateway, await nodes.readRunning(id))
+  if (!(await nodes.forget(node, auditNode(gateway, actor, node, null)))) throw restarted(node)
+  return { data: { id } }
+}
+
+/**
+ * Has a server take no more calls, finish those that run, give back what it has on lease, and end, as
+ * a signal does; that of this data directory where none is named. Returns once it has heard so. Throws
+ * 400 without Postgres, 404 for an unknown one, 409 for one that does not serve or drains already, and
+ * 503 for one that does not answer: it drains as soon as it hears of it.
+ */
+export async function drainNode(
+  gateway: Gateway,
+  actor: Actor,
+  named?: string,
+): Promise<{ data: { id: string } }> {
+  const nodes = requireNodes(gateway.store)
+  const id = named ?? nodes.ownId
+  if (id === '')
+    throw notFound('No server serves from this data directory: name one of gateway nodes list')
+  const node = await findNode(gateway, id)
+  if (node.state !== 'serving') throw conflict(`${node.name} (${id}) ${describeRefusal(node)}`)
+  const entry = auditNode(gateway, actor, node, { ...node, state: 'draining' }, 'drain')
+  if (!(await nodes.drain(node, entry))) throw restarted(node)
+  await waitForDrain(gateway, node)
+  return { data: { id } }
+}
+
+function describeRefusal({ id, state, silent_seconds }: ListedNode): string {
+  if (state === 'ended') return 'has ended'
+  if (state === 'draining') return 'drains already'
+  const seconds = Math.round(silent_seconds)
+  return `does not answer: it was heard of ${seconds} s ago. If it has ended: gateway nodes forget ${id}`
+}
+
+/** In milliseconds: between two looks whether a server has heard, and how long that may take. */
+const LOOK = 100
+const PATIENCE = 3_000
+
+async function waitForDrain(gateway: Gateway, node: ListedNode): Promise<void> {
+  const { seen_at } = await findNode(gateway, node.id)
+  for (let waited = 0; waited < PATIENCE; waited += LOOK) {
+    await Bun.sleep(LOOK)
+    const now = await findNode(gateway, node.id)
+    if (now.seen_at !== seen_at || now.left_at !== null) return
+  }
+  throw unavailable(`${node.name} (${node.id}) does not answer: it drains when it hears of it`)
+}
+
+/** Throws 404. */
+async function findNode(gateway: Gateway, id: string): Promise<ListedNode> {
   const { data } = await listNodes(gateway)
   const node = data.find(one => one.id === id)
   if (!node) throw notFound(`There is no node ${id}: gateway nodes list shows them`)
-  if (node.state === 'serving') throw conflict(`${node.name} (${id}) serves: stop it there`)
-  const nodes = requireNodes(gateway.store)
-  await gateway.store.audit.append(auditNode(gateway, actor, node, null))
-  await settleCalls(gateway, await nodes.readRunning(id))
-  if (!(await nodes.forget(node))) throw conflict(`${node.name} (${id}) has started again`)
-  return { data: { id } }
+  return node
 }
+
+const restarted = ({ name, id }: ListedNode) => conflict(`${name} (${id}) has started again`)
 
 const auditNode = defineAudit<ListedNode>('nodes', {
   identify: ({ id }) => ({ id, workspace_id: null }),
@@ -64,7 +119,7 @@ async function settleCalls(gateway: Gateway, running: HeldCall[]): Promise<void>
  */
 export async function examineNodes(gateway: Gateway): Promise<Finding> {
   const { data } = await listNodes(gateway)
-  const nodes = data.filter(({ state }) => state === 'serving')
+  const nodes = data.filter(({ state }) => state === 'serving' || state === 'draining')
   const differing = COMPARED.filter(field => new Set(nodes.map(node => node[field])).size > 1)
   const count = nodes.length === 1 ? '1 server is there' : `${nodes.length} servers are there`
   if (differing.length === 0)

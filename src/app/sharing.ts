@@ -41,7 +41,7 @@ class Follower {
   readonly #of: Following
   #stopListening: (() => Promise<void>) | null = null
   /** What the others know of this server. */
-  #told: Partial<Pick<Gateway, 'config' | 'catalog'>> = {}
+  #told: Partial<Pick<Gateway, 'config' | 'catalog'> & { draining: boolean }> = {}
   #looks = 0
   #looking: Promise<void> | null = null
   #timer: ReturnType<typeof setInterval> | undefined
@@ -86,13 +86,16 @@ class Follower {
 
   #giveWanted = (): Promise<void> => this.#of.gateway.warm.giveWanted(this.#of.owners)
 
-  /** Tells the others which config is in effect here. */
+  /** Tells the others which config is in effect here, and whether it takes no more calls. */
   async #tell(): Promise<void> {
     const { gateway, incarnation } = this.#of
     const { config, catalog } = gateway
+    const { draining } = gateway.traffic.calls
+    if (draining && !this.#told.draining) await gateway.store.nodes?.noteDrain(incarnation)
+    this.#told.draining = draining
     if (config === this.#told.config && catalog === this.#told.catalog) return
     await gateway.store.nodes?.describe(incarnation, hashConfig(gateway))
-    this.#told = { config, catalog }
+    Object.assign(this.#told, { config, catalog })
   }
 
   async #try(work: () => Promise<unknown>): Promise<void> {

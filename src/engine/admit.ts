@@ -186,7 +186,7 @@ function checkKey({ memory: { keys }, clock }: InferenceWorld, { actor: { key_ha
 }
 
 function checkNotDraining({ traffic }: InferenceWorld): void {
-  if (traffic.calls.draining) throw unavailable('The gateway is shutting down')
+  if (traffic.calls.closed) throw unavailable('The gateway is shutting down')
 }
 
 function checkCanRecord({ recorder }: InferenceWorld): void {

@@ -71,7 +71,10 @@ interface RunningCall {
 /** The calls that run at this moment. */
 interface RunningCalls {
   readonly size: number
+  /** Whether it takes no more calls, or will soon. */
   readonly draining: boolean
+  /** Whether it takes no more calls. */
+  readonly closed: boolean
   /** Lists a call and returns a function that removes it. */
   add(call: RunningCall): () => void
   /** Lists the calls that have begun to answer, and what each has cost so far. */
@@ -82,6 +85,8 @@ interface RunningCalls {
   countUnconnected(): number
   /** Ends the calls of these keys that use tools, as all others end with their turn. */
   endLoops(isGone: (keyHash: string) => boolean, reason: GatewayError): void
+  /** Says that it will take no more calls soon: who sends them should send them elsewhere. */
+  announceDrain(): void
   /**
    * Accepts no more calls, ends those that use tools, waits at most this many milliseconds for the
    * other running ones, and then cancels the rest.
@@ -115,7 +120,7 @@ function countUnconnected({ isUnconnected, inner }: RunningCall): number {
 /** Creates an empty list of running calls. Those that are read on are cut when it is drained. */
 export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
   const running = new LiveSet<RunningCall>()
-  let draining = false
+  let [draining, closed] = [false, false]
   let emptied: (() => void) | undefined
 
   const endAll = () => {
@@ -128,6 +133,9 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
     },
     get draining() {
       return draining
+    },
+    get closed() {
+      return closed
     },
     add(call) {
       const remove = running.add(call)
@@ -151,8 +159,11 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
         if (hash !== null && isGone(hash)) call.endLoop?.(reason)
       }
     },
-    async drain(milliseconds) {
+    announceDrain() {
       draining = true
+    },
+    async drain(milliseconds) {
+      draining = closed = true
       readOns.cutAll()
       // They may take many more turns, and tools that run may take long.
       for (const call of running) call.endLoop?.(shuttingDown())

@@ -18,8 +18,9 @@ import { createReader, createStepper } from './postgres/reader.ts'
 import { PostgresRecording } from './postgres/recording.ts'
 import { createSealStore, type readColumns } from './postgres/seals.ts'
 import { createSharedStore } from './postgres/shared.ts'
-import { createWriter } from './postgres/write.ts'
+import { createWriter, runSteps } from './postgres/write.ts'
 import type { RecordLog } from './record-log.ts'
+import { buildAuditInsert } from './sql/audit.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
 import { createIdempotencyStore } from './sql/idempotency.ts'
 import { createInspector } from './sql/inspection.ts'
@@ -129,7 +130,11 @@ export async function openPostgres({
       )
       return Number(row.changes) - writer.changes
     },
-    nodes: createNodeStore(pool, self),
+    nodes: createNodeStore(pool, self, {
+      transact: writer.transact,
+      append: (connection, entry) =>
+        runSteps(connection, sealer([buildAuditInsert(kysely, entry)])),
+    }),
     shared: createSharedStore(pool, name),
     openCounts: (incarnation, ticks) =>
       openSharedCounts({ connect: () => connect(url, 1), incarnation, ticks }),

@@ -73,7 +73,7 @@ if (await hasPostgres()) {
     expect(node.state).toBe('serving')
     expect(await runGateway(['nodes', 'forget', node.id, '--data', data], { env })).toMatchObject({
       code: 4,
-      stderr: expect.stringContaining('serves: stop it there'),
+      stderr: expect.stringContaining(`serves: gateway nodes drain ${node.id} stops it`),
     })
     await next.stop()
   })

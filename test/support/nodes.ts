@@ -41,10 +41,15 @@ export interface Nodes extends AsyncDisposable {
   postgres: PostgresServer
   management_key: string
   inference_key: string
-  /** Starts one in a directory, a new one by default, with what its config and command have besides. */
-  start(data?: string, more?: Record<string, unknown>, args?: string[]): Promise<Node>
+  /** Starts one in a directory, a new one by default, with what its config and its line have besides. */
+  start(
+    data?: string,
+    more?: Record<string, unknown>,
+    args?: string[],
+    program?: string[],
+  ): Promise<Node>
   /** Runs a command beside them. */
-  run(args: string[]): ReturnType<typeof runGateway>
+  run(args: string[], program?: string[]): ReturnType<typeof runGateway>
   /** Reads one number. */
   read(query: string): Promise<bigint>
 }
@@ -73,10 +78,15 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
   const nodes: Node[] = []
   return {
     ...{ postgres, management_key, inference_key },
-    async start(directory = mkdtempSync(join(root, 'node-')), more = {}, args = []) {
+    async start(
+      directory = mkdtempSync(join(root, 'node-')),
+      more = {},
+      args = [],
+      program = PROGRAM,
+    ) {
       writeFileSync(join(directory, 'gateway.yaml'), JSON.stringify({ ...own, ...more }))
       const command = ['serve', '--port', '0', '--data', directory, '--log', 'json', ...args]
-      const child = Bun.spawn([...PROGRAM, ...command], {
+      const child = Bun.spawn([...program, ...command], {
         ...{ cwd: directory, env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
       })
       const stderr = new Response(child.stderr).text()
@@ -84,7 +94,8 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
       nodes.push(node)
       return node
     },
-    run: args => runGateway([...args, '--data', data], { env: { GATEWAY_SECRET: SECRET } }),
+    run: (args, program = PROGRAM) =>
+      runGateway([...args, '--data', data], { env: { GATEWAY_SECRET: SECRET }, program }),
     async read(query) {
       const [row] = (await postgres.run(`select coalesce((${query}), 0)::text as found`)) as {
         found: string

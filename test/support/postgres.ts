@@ -15,10 +15,12 @@ function findPrograms(): string | null {
   return programs && existsSync(join(programs, 'initdb')) ? programs : null
 }
 
-const isRoot = () => process.getuid?.() === 0
+/** Whether a test may install what it needs, and has to become another user for servers. */
+export const isRoot = () => process.getuid?.() === 0
 
-const runQuietly = async (command: string[]): Promise<boolean> => {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+/** Runs a command, and tells whether it did well. No service that it installs is started. */
+export const runQuietly = async (command: string[]): Promise<boolean> => {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
   const options = { env, stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' } as const
   return (await Bun.spawn(command, options).exited) === 0
 }
@@ -52,40 +54,76 @@ export interface PostgresServer extends AsyncDisposable {
   start(): Promise<void>
 }
 
-/** Starts a server of Postgres: as an ordinary user, since it refuses to run as root. */
-export async function startPostgres(): Promise<PostgresServer> {
+/** Servers of Postgres refuse to run as root. */
+export const asUser = (): string[] =>
+  isRoot() ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups'] : []
+
+/** Makes a directory that the user of servers owns. */
+export async function makeUserDirectory(): Promise<string> {
+  const directory = mkdtempSync(join(tmpdir(), 'gateway-postgres-'))
+  if (isRoot()) await runQuietly(['chown', 'postgres', directory])
+  return directory
+}
+
+const runProgram = async (name: string, ...args: string[]): Promise<void> => {
   const programs = findPrograms()
   if (!programs) throw new Error('Postgres is not installed')
-  const directory = mkdtempSync(join(tmpdir(), 'gateway-postgres-'))
-  const data = join(directory, 'data')
-  const asUser = isRoot()
-    ? ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups']
-    : []
-  if (isRoot()) await runQuietly(['chown', 'postgres', directory])
-  const initdb = [...asUser, join(programs, 'initdb'), '--pgdata', data, '--username', 'postgres']
-  if (
-    !(await runQuietly([...initdb, '--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C']))
-  )
-    throw new Error('initdb failed')
-  const port = await findFreePort()
+  const isDone = await runQuietly([...asUser(), join(programs, name), ...args])
+  if (!isDone) throw new Error(`${name} failed`)
+}
+
+async function launch(data: string, more: Record<string, string | number>) {
   const settings = {
-    port,
-    listen_addresses: '127.0.0.1',
-    unix_socket_directories: '',
-    fsync: 'off',
+    ...{ listen_addresses: '127.0.0.1', unix_socket_directories: '', fsync: 'off' },
+    ...more,
   }
-  const launch = async () => {
-    const server = Bun.spawn(
-      [
-        ...[...asUser, join(programs, 'postgres'), '-D', data],
-        ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
-      ],
-      { stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
-    )
-    await untilReady(server.stderr)
-    return server
+  const server = Bun.spawn(
+    [
+      ...[...asUser(), join(findPrograms() ?? '', 'postgres'), '-D', data],
+      ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
+    { stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
+  )
+  await untilReady(server.stderr)
+  return server
+}
+
+/** Starts a server that follows another one, and can be read. */
+export async function startStandby(
+  primary: PostgresServer,
+): Promise<AsyncDisposable & { url: string }> {
+  const directory = await makeUserDirectory()
+  const data = join(directory, 'data')
+  await runProgram(
+    'pg_basebackup',
+    '--dbname',
+    primary.url,
+    '--pgdata',
+    data,
+    '--write-recovery-conf',
+    '--checkpoint=fast',
+  )
+  const port = await findFreePort()
+  const server = await launch(data, { port })
+  return {
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    async [Symbol.asyncDispose]() {
+      server.kill('SIGQUIT')
+      await server.exited
+      rmSync(directory, { recursive: true, force: true })
+    },
   }
-  let server = await launch()
+}
+
+/** Starts a server of Postgres, with what its settings have besides. */
+export async function startPostgres(more: Record<string, string> = {}): Promise<PostgresServer> {
+  const directory = await makeUserDirectory()
+  const data = join(directory, 'data')
+  const options = ['--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C']
+  await runProgram('initdb', '--pgdata', data, '--username', 'postgres', ...options)
+  const port = await findFreePort()
+  const relaunch = () => launch(data, { port, ...more })
+  let server = await relaunch()
   const stop = async () => {
     server.kill('SIGQUIT')
     await server.exited
@@ -115,7 +153,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     },
     stop,
     async start() {
-      server = await launch()
+      server = await relaunch()
     },
     async [Symbol.asyncDispose]() {
       await operator.close()
@@ -144,7 +182,7 @@ async function untilReady(log: ReadableStream<Uint8Array>): Promise<void> {
   const lines = new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>
   let text = ''
   const reader = log.pipeThrough(lines).getReader()
-  while (!text.includes('ready to accept connections')) {
+  while (!text.includes('ready to accept')) {
     const { value, done } = await reader.read()
     if (done) throw new Error(`Postgres did not start: ${text}`)
     text += value
@@ -155,7 +193,8 @@ async function untilReady(log: ReadableStream<Uint8Array>): Promise<void> {
   })()
 }
 
-const findFreePort = (): Promise<number> => {
+/** Finds a port on which nobody listens. */
+export const findFreePort = (): Promise<number> => {
   const { promise, resolve } = Promise.withResolvers<number>()
   const listener = createServer().listen(0, '127.0.0.1', () => {
     const { port } = listener.address() as { port: number }

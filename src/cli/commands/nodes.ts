@@ -24,6 +24,12 @@ export const createNodesCommand = () =>
       SEEN: ({ seen_at }) => seen_at,
     }),
     verb(
+      'drain [id]',
+      'have a server take no more calls, finish those that run, and end; that of the data directory by default',
+      [],
+      core => core.drainNode,
+    ).printAs(({ data }) => print(`${data.id} drains: it ends with its last call`)),
+    verb(
       'forget <id>',
       'take back what a server has on lease that has ended, and let another follow on it at once',
       [],

@@ -13,7 +13,7 @@ import { LEVELS, LOG_FORMATS, type Log } from '../log.ts'
 import { addPlaceOptions, loadConfig, parseNumber, toGatewayParts } from '../options.ts'
 import { print } from '../output.ts'
 import { findLockHolder, renderHolder } from '../system-errors/holders.ts'
-import { drain, type Listeners, openListeners } from './serve/listeners.ts'
+import { drain, giveNotice, type Listeners, openListeners } from './serve/listeners.ts'
 import { createServerLog, getCause } from './serve/log.ts'
 import type { Offer } from './serve/offer.ts'
 import type { ServeOptions } from './serve/place.ts'
@@ -51,6 +51,12 @@ export const createServeCommand = () =>
       'how long running answers may continue after SIGTERM',
       parseDrain,
       30,
+    )
+    .option(
+      '--notice <seconds>',
+      'how long after SIGTERM calls are taken on, while /ready tells balancers to send none',
+      parseDrain,
+      0,
     )
     .addOption(new Option('--log <format>', 'how lines look').choices(LOG_FORMATS).default('text'))
     .addOption(
@@ -215,7 +221,10 @@ async function runServer(serving: Serving): Promise<void> {
   logBugs(serving.log)
   await prepare(serving)
   if (serving.worker?.settles) return serving.worker.noteSettled(() => finish(serving))
-  const stopped = waitForStop(() => process.exit(1), serving.worker?.waitForParent())
+  const stopped = waitForStop(
+    () => process.exit(1),
+    [waitForDrain(serving), ...(serving.worker ? [serving.worker.waitForParent()] : [])],
+  )
   const watch = await watchConfig(serving)
   const { listen } = await import('../../server/listen.ts')
   const { listenForMetrics } = await import('../../server/listen/metrics.ts')
@@ -230,6 +239,7 @@ async function runServer(serving: Serving): Promise<void> {
   if (await Promise.race([stopped.then(() => false), offer.left.then(() => true)]))
     return (await import('./serve/handed-over.ts')).finishAnswers(serving, listeners, stopped)
   await notifySystemd(serving, 'STOPPING=1')
+  await giveNotice(serving, listeners)
   limitStop(serving, serving.options.drain * 1000)
   // Lines that run end with the calls of clients.
   await Promise.all([work.stopBatches(), drain(serving, listeners), waitForPredecessor(serving)])
@@ -295,6 +305,16 @@ async function tellStatus(
     return () => undefined
   }
 }
+
+// Any server of the database may drain this one.
+const waitForDrain = ({ gateway, log }: Serving): Promise<void> =>
+  new Promise(resolve => {
+    const endListening = gateway.events.on('node.drained', ({ reason }) => {
+      endListening()
+      log('warn', 'node.drained', { reason, consequence: 'it finishes what runs, and ends' })
+      resolve()
+    })
+  })
 
 /**
  * Logs errors that no code has caught. A bug ends the call that met it, not the others. Only its

@@ -1,6 +1,10 @@
 /** Examples of command lines, by command. Those of a noun are taken from its verbs. */
 export const EXAMPLES: Record<string, string[]> = {
-  serve: ['serve', 'serve --host 0.0.0.0 --port 8080 --log json'],
+  serve: [
+    'serve',
+    'serve --host 0.0.0.0 --port 8080 --log json',
+    'serve --host 0.0.0.0 --notice 5 --drain 60',
+  ],
   setup: ['setup', 'setup --provider anthropic', 'setup --data /var/lib/gateway --no-call'],
   init: ['init', 'init --provider openai'],
   tui: ['tui', 'tui --data /var/lib/gateway', 'tui --url https://gateway.example.com'],
@@ -193,6 +197,7 @@ export const EXAMPLES: Record<string, string[]> = {
   backup: ['backup gateway.backup', 'backup gateway.backup --with-secret --with-config'],
   restore: ['restore gateway.backup --data ./gateway-data'],
   'nodes list': ['nodes list'],
+  'nodes drain': ['nodes drain', 'nodes drain 7c773790-d2d3-4770-a122-72ff9c653eb9'],
   'nodes forget': ['nodes forget 7c773790-d2d3-4770-a122-72ff9c653eb9'],
   'store copy': ['store copy ./gateway-data postgres:', 'store copy postgres: ./copied'],
 }

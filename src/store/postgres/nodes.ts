@@ -2,11 +2,13 @@ import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import { NodeLeases } from '../../limits/leases.ts'
 import type { HeldBooks, HeldCall, Leases } from '../../limits/ledger.ts'
+import type { AuditEntry } from '../../resources/audit/store.ts'
 import { reviveAmount } from './amounts.ts'
 import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
 import { ClaimedJobs, type Jobs } from './jobs.ts'
 import { createLeaseStore, takeBack } from './leases.ts'
 import { VERSION } from './schema.ts'
+import type { PostgresWriter } from './write.ts'
 
 /** A process that may write to a store as its server does. */
 export interface NodeName {
@@ -36,7 +38,11 @@ export interface StoredNode extends Omit<NodeName, 'isAlone'> {
   silent_seconds: number
   /** Whether it has the background work of all. */
   has_jobs: boolean
+  /** Whether it takes no more calls, or is told so. */
+  is_draining: boolean
 }
+
+type Process = Pick<NodeName, 'id' | 'incarnation'>
 
 /** That a process serves a store. */
 export interface Claim {
@@ -51,13 +57,23 @@ export interface Claim {
   release(): Promise<void>
 }
 
+/** What a process is told while it has its place. */
+export interface ClaimEvents {
+  /** Once, when another process has claimed it all the same. */
+  onLost(): void
+  /** Each second: that it shall finish what runs, and end, and why. */
+  onDrain(reason: string): void
+}
+
 /** The servers of a store. */
 export interface NodeStore {
+  /** The id of the server whose data directory this is; empty where none has served from it. */
+  readonly ownId: string
   /**
    * Claims a place for a server, or for a command that must be alone. Throws 409 while another one is
-   * there and either of them must be alone. `onLost` is told once when another process has claimed it all the same.
+   * there and either of them must be alone, or one that has a copy of this data directory.
    */
-  claim(node: NodeName, ticks: () => number, onLost: () => void): Promise<Claim>
+  claim(node: NodeName, ticks: () => number, events: ClaimEvents): Promise<Claim>
   list(): Promise<StoredNode[]>
   /** Reads which calls ran at one when it was last heard of, and what they had cost by then. */
   readRunning(id: string): Promise<HeldCall[]>
@@ -65,9 +81,14 @@ export interface NodeStore {
   describe(incarnation: string, config_hash: string): Promise<void>
   /**
    * Lets others serve though this one is silent, and takes back what it has on lease: it must have
-   * ended. Returns whether it is the process that was there last: else nothing changes.
+   * ended. Returns whether it is the process that was there last: else nothing changes, and nothing
+   * is audited.
    */
-  forget(process: Pick<NodeName, 'id' | 'incarnation'>): Promise<boolean>
+  forget(process: Process, entry: AuditEntry): Promise<boolean>
+  /** Tells a process to finish what runs, and to end. Returns as `forget` does. */
+  drain(process: Process, entry: AuditEntry): Promise<boolean>
+  /** Notes that a process takes no more calls, for those that look. */
+  noteDrain(incarnation: string): Promise<void>
 }
 
 /** In milliseconds, between two heartbeats. */
@@ -77,15 +98,33 @@ const ALONE = 60_000
 /** In seconds: after so much silence it is taken for gone. More than `ALONE`. */
 export const LOST = 90
 
+/** In milliseconds: who was not heard for so long on a directory that is locked has ended. */
+const QUIET = 2_500
+const LOOK = 250
+
+/** How changes are made that are audited. */
+interface Audited {
+  transact: PostgresWriter['transact']
+  /** Adds an entry to the transaction. */
+  append(connection: Runner, entry: AuditEntry): Promise<void>
+}
+
 /**
  * Creates the store of servers. Only the clock of the database says how long one was silent, and
  * each counts for itself since it was heard: it stops before others take it for gone. `self` has the
  * id of this one once it has claimed its place.
  */
-export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore => ({
-  async claim(node, ticks, onLost) {
+export const createNodeStore = (
+  pool: SQL,
+  self: { node: string },
+  audited: Audited,
+): NodeStore => ({
+  get ownId() {
+    return self.node
+  },
+  async claim(node, ticks, { onLost, onDrain }) {
+    await waitForPlace(pool, node)
     let heardAt = ticks()
-    await answerWithin(PATIENCE.write, () => pool.begin(connection => takePlace(connection, node)))
     self.node = node.id
     const { id, incarnation } = node
     let isAsking = false
@@ -94,9 +133,11 @@ export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore =>
       isAsking = true
       const askedAt = ticks()
       try {
-        const seen = await run(pool, HEARTBEAT, [id, incarnation])
-        if (seen.length > 0) heardAt = askedAt
+        const parameters = [id, incarnation, VERSION]
+        const [seen] = await run<{ reason: string | null }>(pool, HEARTBEAT, parameters)
+        if (seen) heardAt = askedAt
         else stop(onLost)
+        if (seen?.reason) onDrain(seen.reason)
       } catch {
         // Counted as silence.
       }
@@ -135,35 +176,79 @@ export const createNodeStore = (pool: SQL, self: { node: string }): NodeStore =>
     )
     return row?.running ? JSON.parse(row.running, reviveAmount) : []
   },
-  async forget({ id, incarnation }) {
-    let isForgotten = false
-    await answerWithin(PATIENCE.write, () =>
-      pool.begin(async connection => {
-        isForgotten = (await run(connection, FORGET, [id, incarnation])).length > 0
-        if (!isForgotten) return
-        await takeBack(connection, id)
-        await run(connection, 'delete from charged where node = ?', [id])
-      }),
-    )
-    return isForgotten
+  forget: ({ id, incarnation }, entry) =>
+    changeNode(audited, FORGET, [id, incarnation], entry, async connection => {
+      await takeBack(connection, id)
+      await run(connection, 'delete from charged where node = ?', [id])
+    }),
+  drain: ({ incarnation }, entry) => changeNode(audited, DRAIN, [incarnation], entry),
+  async noteDrain(incarnation) {
+    await answerWithin(PATIENCE.version, () => run(pool, DRAIN, [incarnation]))
   },
 })
 
-/** Notes a node as one that serves. One of the same directory has ended: that is locked. */
-async function takePlace(connection: Runner, node: NodeName): Promise<void> {
+/** Changes a process and audits that, unless the statement finds it no more. Returns whether it did. */
+async function changeNode(
+  { transact, append }: Audited,
+  statement: string,
+  values: string[],
+  entry: AuditEntry,
+  follow?: (connection: Runner) => Promise<void>,
+): Promise<boolean> {
+  let isFound = false
+  await answerWithin(PATIENCE.write, () =>
+    transact(async connection => {
+      isFound = (await run(connection, statement, values)).length > 0
+      if (!isFound) return
+      await follow?.(connection)
+      await append(connection, entry)
+    }),
+  )
+  return isFound
+}
+
+/**
+ * Takes the place of a node. An earlier process of the same directory has ended, since that is locked;
+ * one that is heard of meanwhile has a copy of it.
+ */
+async function waitForPlace(pool: SQL, node: NodeName): Promise<void> {
+  for (let first: StoredNode | undefined; ; ) {
+    let earlier: StoredNode | undefined
+    await answerWithin(PATIENCE.write, () =>
+      pool.begin(async connection => {
+        earlier = await takePlace(connection, node)
+      }),
+    )
+    if (!earlier) return
+    first ??= earlier
+    if (earlier.seen_at !== first.seen_at) throw refusePlace(earlier, node)
+    await Bun.sleep(LOOK)
+  }
+}
+
+/** Notes a node as one that serves, or returns the process that may be there in its place. */
+async function takePlace(connection: Runner, node: NodeName): Promise<StoredNode | undefined> {
   const { id, incarnation, name, version, isAlone } = node
   await run(connection, 'select changes from gate for update')
   const parameters = [id, name, LOST, Number(isAlone)]
   const [other] = await run<StoredNode>(connection, FIND_OTHER, parameters)
-  if (other)
-    throw conflict(
-      `Another gateway serves from this database: ${other.name} (${other.id}), heard of ` +
-        `${Math.round(other.silent_seconds)} s ago. ` +
-        (other.id === id ? 'Its data directory is a copy of this one. ' : EXPLAIN_ALONE) +
-        `If it has ended: gateway nodes forget ${other.id}`,
-    )
+  if (other) throw refusePlace(other, node)
+  const [earlier] = await run<StoredNode>(connection, FIND_EARLIER, [id, QUIET / 1000])
+  if (earlier) return earlier
   await run(connection, CLAIM, [id, incarnation, name, version, Number(isAlone)])
+  return undefined
 }
+
+const refusePlace = (other: StoredNode, { id }: NodeName) =>
+  conflict(
+    `Another gateway serves from this database: ${other.name} (${other.id}), heard of ` +
+      `${Math.round(other.silent_seconds)} s ago. ` +
+      (other.id === id ? EXPLAIN_COPY : EXPLAIN_ALONE) +
+      `If it has ended: gateway nodes forget ${other.id}`,
+  )
+
+const EXPLAIN_COPY =
+  'Its data directory is a copy of this one: remove node.id from the copy, which is another server. '
 
 const EXPLAIN_ALONE =
   'Several can where the files of all are in one bucket (storage.s3), and no command runs that must ' +
@@ -181,7 +266,8 @@ const COLUMNS = `id, incarnation, name, version, is_alone, config_hash, schema_v
     ', ',
   )}, extract(epoch from clock_timestamp() - seen_at)::float8 as silent_seconds, left_at is null
   and exists (select 1 from jobs where jobs.incarnation = nodes.incarnation
-    and until > clock_timestamp()) as has_jobs`
+    and until > clock_timestamp()) as has_jobs, left_at is null and exists
+  (select 1 from marks where marks.name = 'drain ' || nodes.incarnation) as is_draining`
 
 // A copy of a data directory on another machine is another node, though its id is the same.
 const FIND_OTHER = `select ${COLUMNS} from nodes
@@ -189,6 +275,9 @@ const FIND_OTHER = `select ${COLUMNS} from nodes
     and (id = ?1 and name <> ?2 or id <> ?1 and greatest(is_alone, ?4::bigint) = 1)
     and seen_at > clock_timestamp() - ?3::float8 * interval '1 second'
   order by seen_at desc limit 1`
+
+const FIND_EARLIER = `select ${COLUMNS} from nodes where id = ? and left_at is null
+  and seen_at > clock_timestamp() - ?::float8 * interval '1 second'`
 
 const CLAIM = `insert into nodes
     (id, incarnation, name, version, is_alone, claimed_at, seen_at, left_at, lent, running)
@@ -198,7 +287,18 @@ const CLAIM = `insert into nodes
     seen_at = excluded.seen_at, left_at = null, lent = null, running = null`
 
 const HEARTBEAT = `update nodes set seen_at = clock_timestamp()
-  where id = ? and incarnation = ? and left_at is null returning id`
+  where id = ? and incarnation = ? and left_at is null
+  returning case
+    when exists (select 1 from marks where marks.name = 'drain ' || incarnation)
+      then 'an operator wants so (gateway nodes drain)'
+    when (select oldest from gate) > ?::bigint then 'the tables are for newer programs alone'
+    end as reason`
+
+// Longer than anything drains.
+const DRAIN = `insert into marks (name, ends_at)
+  select 'drain ' || incarnation, clock_timestamp() + interval '2 days'
+  from nodes where incarnation = ? and left_at is null
+  on conflict (name) do nothing returning name`
 
 const DESCRIBE = `update nodes set config_hash = ?, schema_version = ?
   where incarnation = ?`

@@ -32,6 +32,7 @@ export async function openSchema(pool: SQL, opening: Opening): ReturnType<typeof
   const { place } = opening
   try {
     await explainFaults(() => refuseUnfit(pool, place))
+    await explainFaults(() => refusePooler(pool, place))
     return await explainFaults(
       () =>
         pool.begin(connection => prepareSchema(connection, opening)) as ReturnType<
@@ -142,6 +143,42 @@ export async function refuseUnfit(on: Runner, place: string): Promise<void> {
     throw invalid(`${place} is a replica, which takes no changes: expected the primary`)
 }
 
+/**
+ * Throws 400 for a pooler that gives each transaction another session, or drops what the session of a
+ * connection begins with: what is prepared, where the tables are, and what is listened to.
+ */
+async function refusePooler(pool: SQL, place: string): Promise<void> {
+  const mark = crypto.randomUUID()
+  const [one, other] = await Promise.all([pool.reserve(), pool.reserve()])
+  try {
+    await one.unsafe(`select set_config('gateway.session', '${mark}', false)`)
+    for (const [session, expected] of [
+      [other, null],
+      [one, mark],
+      [other, null],
+    ] as const) {
+      const [{ path, found } = { path: '', found: null }] = (await session.unsafe(
+        `select current_setting('search_path') as path,
+          nullif(current_setting('gateway.session', true), '') as found`,
+      )) as { path: string; found: string | null }[]
+      const isKept = expected === null ? found !== mark : found === mark
+      if (!isKept || path !== SCHEMA)
+        throw invalid(`storage.postgres: the pooler at ${place} ${KEEPS_NOTHING}`)
+    }
+  } finally {
+    one.release()
+    other.release()
+  }
+}
+
+const KEEPS_NOTHING =
+  'does not keep sessions: name Postgres itself, or have PgBouncer pool by session (pool_mode = ' +
+  'session, ignore_startup_parameters = search_path) and Postgres begin them as the gateway does ' +
+  `(ALTER ROLE … SET search_path = ${SCHEMA})`
+
+/** What poolers refuse of a session. */
+const POOLER = /unsupported startup parameter|pooling mode/
+
 /** What Postgres refuses at the start, in the words of the operator who can mend it. */
 const REFUSALS: Record<string, (place: string) => string> = {
   '3D000': place => `There is no database ${place}: make it (createdb), or name another`,
@@ -161,6 +198,8 @@ function explainRefusal(thrown: unknown, place: string): unknown {
   if (explain)
     return invalid(`storage.postgres: ${explain(place)}`).with({ cause: thrown } as never)
   const { code, message } = thrown as { code?: string; message?: string }
+  if (POOLER.test(describeCause(thrown as GatewayError)))
+    return invalid(`storage.postgres: the pooler at ${place} ${KEEPS_NOTHING}`)
   if (UNTRUSTED.test(String(code)))
     return invalid(
       `storage.postgres: the certificate of ${place} is not trusted (${message}): ` +

@@ -30,6 +30,11 @@ export async function widenTables(connection: Runner, version: number): Promise<
 export function createSchemaComparison(pool: SQL): () => Promise<string[]> {
   let expected: Description | undefined
   return async () => {
+    const [{ version } = { version: VERSION }] = await explainFaults(() =>
+      run<{ version: number }>(pool, 'select version from gate'),
+    )
+    if (version > VERSION)
+      return [`they are of a newer program (${version}; this one has ${VERSION}): ask its doctor`]
     try {
       expected ??= await explainFaults(() => describeExpected(pool))
     } catch (thrown) {

@@ -11,6 +11,7 @@ import { getOperator } from '../../../src/resources/actor.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
 import { connect } from '../../../src/store/postgres/connection.ts'
 import { createLeaseStore } from '../../../src/store/postgres/leases.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
 import { waitUntil } from '../../support/chat.ts'
 import { buildGeneration } from '../../support/generation.ts'
 import { hasPostgres, startPostgres } from '../../support/postgres.ts'
@@ -210,6 +211,9 @@ if (await hasPostgres()) {
       await a.call(payer, [buildBound('key key-1', 1_000n)], 400n, 100n)
       await b.call(payer, [buildBound('workspace ws-1', 1_000n)], 400n, 50n)
       const [first] = (await b.gateway.store.nodes?.list()) ?? []
+      await postgres.run(
+        `update gateway.nodes set left_at = now() where id = '${a.gateway.store.nodes?.ownId}'`,
+      )
       await open(data)
       expect(await listFaults({})).toEqual([])
       expect(
@@ -219,7 +223,9 @@ if (await hasPostgres()) {
       const [own] = (await postgres.run(
         'select id, incarnation from gateway.nodes where id in (select node from gateway.leases)',
       )) as { id: string; incarnation: string }[]
-      expect(await b.gateway.store.nodes?.forget(own ?? { id: '', incarnation: '' })).toBe(true)
+      expect(
+        await b.gateway.store.nodes?.forget(own ?? { id: '', incarnation: '' }, buildAuditEntry()),
+      ).toBe(true)
       expect(await readMoney('select sum(amount) from gateway.leases')).toBe(0n)
       expect(await listFaults({})).toEqual([])
     })
@@ -239,7 +245,7 @@ if (await hasPostgres()) {
     await postgres.run("update gateway.nodes set incarnation = 'of a process that was killed'")
     const command = await open(undefined, 'command')
     const forget = () => forgetNode(command.gateway, getOperator(command.gateway), node?.id ?? '')
-    await expect(forget()).rejects.toThrow('serves: stop it there')
+    await expect(forget()).rejects.toThrow(`serves: gateway nodes drain ${node?.id} stops it`)
     await postgres.run("update gateway.nodes set seen_at = now() - interval '10 seconds'")
     await forget()
     expect(await readSpent()).toBe(120n)

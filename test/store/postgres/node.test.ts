@@ -4,8 +4,13 @@ import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { type Gateway, type GatewayParts, openGateway } from '../../../src/app/gateway.ts'
+import { drainNode, listNodes } from '../../../src/app/nodes.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
+import { VERSION } from '../../../src/store/postgres/schema.ts'
+import { buildAuditEntry } from '../../support/audit.ts'
+import { waitUntil } from '../../support/chat.ts'
 import { TestClock } from '../../support/gateway.ts'
 import { buildGeneration, buildStepCharge } from '../../support/generation.ts'
 import { listLogFiles } from '../../support/log.ts'
@@ -63,6 +68,9 @@ if (await hasPostgres()) {
       row => (row as { id: string }).id,
     )
 
+  /** Has a process that goes on in a test be one that has ended. */
+  const leave = () => postgres.run('update gateway.nodes set left_at = now()')
+
   /** Locks the records, as a program that holds the table does. Returns what ends that. */
   async function holdRecords(): Promise<() => Promise<void>> {
     const holder = new SQL(postgres.url, { max: 1 })
@@ -100,6 +108,7 @@ if (await hasPostgres()) {
       await gateway.recorder.flush()
       data = copy
       // They are on record by now, which the next start cannot know.
+      await leave()
       await open()
       expect(await listIds()).toEqual(['told'])
       expect(await postgres.run('select id, step::int from gateway.ledger order by seq')).toEqual([
@@ -215,11 +224,18 @@ if (await hasPostgres()) {
       gateway.events.on('node.lost', lost.resolve)
       const [first] = (await gateway.store.nodes?.list()) ?? []
       const { id, incarnation } = first ?? { id: '', incarnation: '' }
-      expect(await gateway.store.nodes?.forget({ id, incarnation: 'the one before' })).toBe(false)
-      expect(await gateway.store.nodes?.forget({ id: 'no such node', incarnation })).toBe(false)
-      expect(await gateway.store.nodes?.forget({ id, incarnation })).toBe(true)
+      const entry = buildAuditEntry({ action: 'nodes.forget' })
+      expect(await gateway.store.nodes?.forget({ id, incarnation: 'the one before' }, entry)).toBe(
+        false,
+      )
+      expect(await gateway.store.nodes?.forget({ id: 'no such node', incarnation }, entry)).toBe(
+        false,
+      )
+      expect(await gateway.store.nodes?.forget({ id, incarnation }, entry)).toBe(true)
       await lost.promise
       expect(gateway.recorder.healthy).toBe(false)
+      const { total } = await gateway.store.audit.listPage({ action: 'nodes.forget' }, 0, 10)
+      expect(total).toBe(1)
     })
 
     test('one that the database has not heard for a minute takes no call, by its own clock', async () => {
@@ -233,16 +249,21 @@ if (await hasPostgres()) {
       await postgres.start()
     })
 
-    test('the same directory takes over at once, but a copy of it elsewhere does not', async () => {
+    test('a copy of its directory is refused, and is followed by one on the directory itself', async () => {
       const gateway = await open()
       const copy = mkdtempSync(join(root, 'copy-'))
       cpSync(data, copy, { recursive: true })
       await postgres.run("update gateway.nodes set name = 'elsewhere'")
       await expect(open({ data: copy })).rejects.toThrow('serves from this database: elsewhere')
       await postgres.run(`update gateway.nodes set name = '${hostname()}'`)
+      await expect(open({ data: copy })).rejects.toThrow('Its data directory is a copy of this one')
+      expect(gateway.recorder.healthy).toBe(true)
       const lost = Promise.withResolvers<object>()
       gateway.events.on('node.lost', lost.resolve)
-      await open({ data: copy })
+      await postgres.run(
+        "update gateway.nodes set incarnation = 'killed', seen_at = now() - interval '2 seconds'",
+      )
+      await open()
       await lost.promise
     })
   })
@@ -256,6 +277,48 @@ if (await hasPostgres()) {
       expect(nodes.map(({ left_at }) => left_at)).toEqual([null, null, null])
       await Promise.all(gateways.map((one, i) => one.recorder.record(buildEntry(`call ${i}`))))
       expect((await listIds()).toSorted()).toEqual(['call 0', 'call 1', 'call 2'])
+    })
+
+    test('are drained from any of them, and each but once', async () => {
+      const [one, other] = [await open(shared()), await open(shared())]
+      const drained = Promise.withResolvers<object>()
+      other.events.on('node.drained', drained.resolve)
+      const drain = (id?: string) => drainNode(one, getOperator(one), id)
+      const id = other.store.nodes?.ownId
+      expect(await drain(id)).toEqual({ data: { id: id ?? '' } })
+      await drained.promise
+      await expect(drain(id)).rejects.toThrow(`${hostname()} (${id}) drains already`)
+      await expect(drain('1.5')).rejects.toThrow('There is no node 1.5: gateway nodes list shows')
+      await other.close()
+      opened.splice(opened.indexOf(other), 1)
+      await expect(drain(id)).rejects.toThrow('has ended')
+      const command = await open({ ...shared(), access: 'command' })
+      await expect(drainNode(command, getOperator(command))).rejects.toThrow(
+        'No server serves from this data directory',
+      )
+      const { entries } = await one.store.audit.listPage({ action: 'nodes.drain' }, 0, 10)
+      expect(entries).toMatchObject([{ resource_id: id, after: { state: 'draining' } }])
+      await postgres.run("update gateway.nodes set incarnation = 'stopped'")
+      await expect(drain()).rejects.toThrow('does not answer: it drains when it hears of it')
+      await postgres.run("update gateway.nodes set seen_at = now() - interval '9 seconds'")
+      await expect(drain()).rejects.toThrow('does not answer: it was heard of 9 s ago')
+    })
+
+    test('drain by themselves where the tables have become those of newer programs', async () => {
+      const gateway = await open(shared())
+      const drained = Promise.withResolvers<{ reason: string }>()
+      gateway.events.on('node.drained', drained.resolve)
+      await postgres.run('update gateway.gate set version = 99, oldest = 98')
+      expect(await drained.promise).toEqual({ reason: 'the tables are for newer programs alone' })
+      expect((await gateway.store.seals.inspect()).schema).toEqual([
+        `they are of a newer program (99; this one has ${VERSION}): ask its doctor`,
+      ])
+    })
+
+    test('show that they drain where a signal has said so', async () => {
+      const gateway = await open(shared())
+      gateway.traffic.calls.announceDrain()
+      await waitUntil(async () => (await listNodes(gateway)).data[0]?.state === 'draining')
     })
 
     test('leave no place for one with files on its disk, nor for a command that must be alone', async () => {

@@ -67,6 +67,18 @@ async function warnOfFewDescriptors(log: Log): Promise<void> {
   })
 }
 
+/** Says that it will take no more calls, and takes them for the time that who sends them needs to hear so. */
+export async function giveNotice(
+  { gateway, options: { notice }, log }: Serving,
+  { turnAway }: Listeners,
+): Promise<void> {
+  if (notice === 0) return
+  log('info', 'notice', { seconds: notice })
+  gateway.traffic.calls.announceDrain()
+  turnAway()
+  await Bun.sleep(notice * 1000)
+}
+
 /** Stops taking connections, and lets running answers continue for the time of the drain. */
 export async function drain(
   { gateway, options, log }: Serving,

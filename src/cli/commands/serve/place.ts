@@ -71,6 +71,7 @@ export interface ServeOptions extends CommonOptions, LogOptions {
   host?: string
   port?: number
   drain: number
+  notice: number
   takeover?: boolean
   workers?: number | 'auto'
   /** Which of several servers this process is. */

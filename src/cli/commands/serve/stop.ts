@@ -7,7 +7,7 @@ import { getCause } from './log.ts'
  * Resolves with the first signal, which drains a server, or when there is another reason to stop. The
  * second signal ends it at once.
  */
-export function waitForStop(endAtOnce: () => never, other?: Promise<void>): Promise<void> {
+export function waitForStop(endAtOnce: () => never, others: Promise<void>[] = []): Promise<void> {
   return new Promise(resolve => {
     let stopping = false
     const stop = () => {
@@ -17,7 +17,7 @@ export function waitForStop(endAtOnce: () => never, other?: Promise<void>): Prom
     }
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
-    void other?.then(resolve)
+    for (const other of others) void other.then(resolve)
   })
 }
 

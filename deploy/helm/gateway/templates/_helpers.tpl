@@ -1,0 +1,4 @@
+{{- define "gateway.labels" -}}
+app.kubernetes.io/name: gateway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}

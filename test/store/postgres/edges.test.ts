@@ -1,0 +1,233 @@
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Gateway, openGateway } from '../../../src/app/gateway.ts'
+import { createDefaultConfig } from '../../../src/config.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
+import { createKey } from '../../../src/resources/keys.ts'
+import { refuseUnfit } from '../../../src/store/postgres/opening.ts'
+import { CERTIFICATE } from '../../support/certificate.ts'
+import { waitUntil } from '../../support/chat.ts'
+import { buildGeneration, buildStepCharge } from '../../support/generation.ts'
+import {
+  asUser,
+  findFreePort,
+  hasPostgres,
+  isRoot,
+  makeUserDirectory,
+  runQuietly,
+  startPostgres,
+  startStandby,
+} from '../../support/postgres.ts'
+
+test('a Postgres that is no longer maintained is refused', async () => {
+  const refusal = (number: number, version: string) => {
+    const row = { version, number, encoding: 'UTF8', follows: false }
+    return refuseUnfit({ unsafe: async () => [row] } as never, 'db/gateway')
+  }
+  await expect(refusal(130_022, '13.22')).rejects.toThrow(
+    'db/gateway has Postgres 13.22: 14 or later is needed',
+  )
+  expect(await refusal(140_000, '14.0')).toBeUndefined()
+})
+
+if (await hasPostgres()) {
+  const certificates = await makeUserDirectory()
+  const [ssl_cert_file, ssl_key_file] = [join(certificates, 'cert'), join(certificates, 'key')]
+  writeFileSync(ssl_cert_file, CERTIFICATE.cert)
+  writeFileSync(ssl_key_file, CERTIFICATE.key, { mode: 0o600 })
+  if (isRoot()) await runQuietly(['chown', 'postgres', ssl_cert_file, ssl_key_file])
+  const postgres = await startPostgres({ ssl: 'on', ssl_cert_file, ssl_key_file })
+  const root = mkdtempSync(join(tmpdir(), 'gateway-edges-'))
+  afterAll(async () => {
+    await postgres[Symbol.asyncDispose]()
+    for (const directory of [root, certificates])
+      rmSync(directory, { recursive: true, force: true })
+  })
+  const opened: Gateway[] = []
+  beforeEach(() => postgres.run('drop schema if exists gateway cascade'))
+  afterEach(async () => {
+    for (const gateway of opened.splice(0)) await gateway.close()
+  })
+
+  async function open(url: string): Promise<Gateway> {
+    const config = createDefaultConfig()
+    const gateway = await openGateway({
+      ...{ data: mkdtempSync(join(root, 'data-')), access: 'server' },
+      secret: 'a secret of tests that is long enough',
+      config: { ...config, storage: { ...config.storage, postgres: { url, connections: 3 } } },
+    })
+    opened.push(gateway)
+    return gateway
+  }
+  const attempt = (url: string) =>
+    open(url).then(
+      () => 'opened',
+      (thrown: Error) => thrown.message,
+    )
+
+  test('a replica is refused, and what to name instead', async () => {
+    await using standby = await startStandby(postgres)
+    const { host } = new URL(standby.url)
+    expect(await attempt(standby.url)).toBe(
+      `${host}/postgres is a replica, which takes no changes: expected the primary`,
+    )
+  })
+
+  test('a certificate that is not trusted is refused, where it is to be verified', async () => {
+    const { host } = new URL(postgres.url)
+    expect(await attempt(`${postgres.url}?sslmode=verify-full`)).toMatch(
+      new RegExp(
+        `^storage.postgres: the certificate of ${host}/postgres is not trusted \\(.+\\): NODE_EXTRA_CA_CERTS`,
+      ),
+    )
+    expect(await attempt(`${postgres.url}?sslmode=require`)).toBe('opened')
+  })
+
+  describe('a pooler', () => {
+    const whereItIs = test.skipIf(Bun.which('pgbouncer') === null)
+
+    /** Starts PgBouncer before the database. */
+    async function startPooler(...settings: string[]) {
+      const directory = await makeUserDirectory()
+      const port = await findFreePort()
+      const users = join(directory, 'users.txt')
+      writeFileSync(users, '"postgres" ""\n')
+      const own = ['listen_addr=127.0.0.1', `listen_port=${port}`, 'unix_socket_dir=']
+      const databases = ['[databases]', `* = host=127.0.0.1 port=${new URL(postgres.url).port}`]
+      const lines = [...own, 'auth_type=trust', `auth_file=${users}`, ...settings]
+      const file = join(directory, 'pgbouncer.ini')
+      writeFileSync(file, [...databases, '[pgbouncer]', ...lines, ''].join('\n'))
+      const server = Bun.spawn([...asUser(), 'pgbouncer', file], {
+        ...{ stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' },
+      })
+      await waitUntil(() =>
+        Bun.connect({ hostname: '127.0.0.1', port, socket: { data: () => undefined } }).then(
+          socket => {
+            socket.end()
+            return true
+          },
+          () => false,
+        ),
+      )
+      return {
+        url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+        async [Symbol.asyncDispose]() {
+          server.kill('SIGKILL')
+          await server.exited
+          rmSync(directory, { recursive: true, force: true })
+        },
+      }
+    }
+    const KEEPS = 'ignore_startup_parameters=search_path'
+
+    whereItIs(
+      'that gives transactions other sessions is refused, and says what it takes',
+      async () => {
+        for (const settings of [
+          ['pool_mode=session'],
+          ['pool_mode=session', KEEPS],
+          ['pool_mode=transaction', KEEPS],
+          ['pool_mode=statement', KEEPS],
+        ]) {
+          await using pooler = await startPooler(...settings)
+          expect(await attempt(pooler.url)).toMatch(
+            /^storage.postgres: the pooler at 127\.0\.0\.1:\d+\/postgres does not keep sessions: name Postgres itself, or have PgBouncer/,
+          )
+        }
+        expect(await postgres.run("select 1 from pg_tables where tablename = 'gate'")).toEqual([])
+      },
+    )
+
+    whereItIs(
+      'that does as it was told there is taken, and one by transaction is not',
+      async () => {
+        await postgres.run('alter role postgres set search_path = gateway')
+        await using sessions = await startPooler('pool_mode=session', KEEPS)
+        const [one, other] = [await open(sessions.url), await open(postgres.url).catch(String)]
+        expect(String(other)).toContain('Another gateway serves from this database')
+        const { data } = await createKey(one, getOperator(one), { name: 'key' })
+        expect(await postgres.run('select name from gateway.keys')).toEqual([{ name: data.name }])
+        await using transactions = await startPooler('pool_mode=transaction', KEEPS)
+        expect(await attempt(transactions.url)).toContain('does not keep sessions')
+        for (const gateway of opened.splice(0)) await gateway.close()
+        await postgres.run('alter role postgres reset search_path')
+      },
+    )
+  })
+
+  const mayMount = isRoot() && (await canMount())
+  test.skipIf(!mayMount)(
+    'a database whose disk is full has calls answered, and loses none',
+    async () => {
+      const disk = await makeUserDirectory()
+      Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=24m', 'small', disk])
+      await runQuietly(['chown', 'postgres', disk])
+      try {
+        await postgres.run(`create tablespace small location '${disk}'`)
+        await postgres.run('create database small tablespace small')
+        const url = postgres.url.replace(/postgres$/, 'small')
+        const gateway = await open(url)
+        const record = (id: string) =>
+          gateway.recorder.record({
+            generation: buildGeneration({ id }),
+            charge: buildStepCharge({ id }),
+          })
+        await record('before')
+        const { SQL } = await import('bun')
+        const other = new SQL(url, { max: 1 })
+        await other.unsafe('create table filler (text text)')
+        await fill(other)
+        const ids = Array.from({ length: 300 }, (_, i) => `call ${i}`)
+        for (const id of ids) await record(id)
+        expect(gateway.recorder).toMatchObject({ healthy: true, isFailing: true })
+        const made = Array.from({ length: 50 }, (_, i) =>
+          createKey(gateway, getOperator(gateway), { name: `key ${i}`.padEnd(60, '.') }),
+        )
+        for (const result of await Promise.allSettled(made))
+          if (result.status === 'rejected') expect(result.reason).toMatchObject({ status: 503 })
+        await other.unsafe('drop table filler')
+        await gateway.recorder.flush()
+        const rows = (await other.unsafe('select id from gateway.generations order by rowid')) as {
+          id: string
+        }[]
+        expect(rows.map(({ id }) => id)).toEqual(['before', ...ids])
+        await createKey(gateway, getOperator(gateway), { name: 'after' })
+        await other.close()
+        for (const one of opened.splice(0)) await one.close()
+      } finally {
+        await postgres.run('drop database if exists small with (force)')
+        await postgres.run('drop tablespace if exists small')
+        Bun.spawnSync(['umount', disk])
+        rmSync(disk, { recursive: true, force: true })
+      }
+    },
+  )
+
+  /** Writes until nothing more fits. */
+  async function fill(database: { unsafe(text: string): Promise<unknown> }): Promise<void> {
+    for (let rows = 4_000; rows >= 1; rows = Math.floor(rows / 2))
+      for (;;)
+        try {
+          const text = "(select string_agg(md5(random()::text), '') from generate_series(1, 60))"
+          await database.unsafe(
+            `insert into filler select ${text} from generate_series(1, ${rows})`,
+          )
+        } catch {
+          break
+        }
+  }
+
+  async function canMount(): Promise<boolean> {
+    const directory = mkdtempSync(join(root, 'mount-'))
+    const { success } = Bun.spawnSync(['mount', '-t', 'tmpfs', 'x', directory], {
+      stderr: 'ignore',
+    })
+    if (success) Bun.spawnSync(['umount', directory])
+    return success
+  }
+} else
+  describe('edges of Postgres', () => {
+    test.skip('Postgres is not installed, and cannot be', () => undefined)
+  })
