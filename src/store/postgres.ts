@@ -131,8 +131,8 @@ export async function openPostgres({
     },
     nodes: createNodeStore(pool, self),
     shared: createSharedStore(pool, name),
-    openCounts: (incarnation, ticks) =>
-      openSharedCounts({ connect: () => connect(url, 1), incarnation, ticks }),
+    openCounts: (incarnation, ticks, pools) =>
+      openSharedCounts({ connect: () => connect(url, 1), incarnation, ticks, pools }),
     async close() {
       await recordLog?.settle()
       await pool.close()

@@ -15,10 +15,12 @@ function findPrograms(): string | null {
   return programs && existsSync(join(programs, 'initdb')) ? programs : null
 }
 
-const isRoot = () => process.getuid?.() === 0
+/** Whether a test may install what it needs, and has to become another user for servers. */
+export const isRoot = () => process.getuid?.() === 0
 
-const runQuietly = async (command: string[]): Promise<boolean> => {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+/** Runs a command, and tells whether it did well. No service that it installs is started. */
+export const runQuietly = async (command: string[]): Promise<boolean> => {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
   const options = { env, stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' } as const
   return (await Bun.spawn(command, options).exited) === 0
 }
@@ -155,7 +157,8 @@ async function untilReady(log: ReadableStream<Uint8Array>): Promise<void> {
   })()
 }
 
-const findFreePort = (): Promise<number> => {
+/** Finds a port on which nobody listens. */
+export const findFreePort = (): Promise<number> => {
   const { promise, resolve } = Promise.withResolvers<number>()
   const listener = createServer().listen(0, '127.0.0.1', () => {
     const { port } = listener.address() as { port: number }

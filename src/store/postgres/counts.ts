@@ -70,7 +70,7 @@ export async function openSharedCounts(options: CountOptions): Promise<NodeCount
       return trips.made
     },
     openWindow(name, counted) {
-      const window = new Window(name, counted, trips)
+      const window = new Window(name, counted, trips, options.pools)
       windows.push(window)
       return window
     },

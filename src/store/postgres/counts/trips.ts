@@ -1,6 +1,7 @@
 import type { SQL } from 'bun'
 import type { Clock } from '../../../base/clock.ts'
 import { unavailable } from '../../../base/errors.ts'
+import type { Need, Pools } from '../../valkey/pools.ts'
 import { answerWithin, run } from '../connection.ts'
 
 /** What a process needs to count together with others. */
@@ -10,6 +11,8 @@ export interface CountOptions {
   /** That of the process. */
   incarnation: string
   ticks: () => number
+  /** Where nodes split what one of them has taken of a minute; none if absent. */
+  pools?: Pools | undefined
 }
 
 /** In milliseconds: how long a call waits for an answer of the database, and a fifth more. */
@@ -271,19 +274,12 @@ export class Trips {
 const away = (cause?: unknown) =>
   unavailable('The limits of this call cannot be asked for', 1, cause)
 
-/** What is lacked of a counter. */
-interface Need {
-  /** The least that helps anybody. */
-  want: number
-  /** What all together want. */
-  demand: number
-  maximum: number
-}
-
 /** What those share who want something of one counter at the same time. */
 export class Asking {
   #need: Need | null = null
   #isSent = false
+  /** Whether the database is being asked. */
+  #isAway = false
   #settled: PromiseWithResolvers<void> | null = null
   #recalls = 0
   #emptyAt = Number.NEGATIVE_INFINITY
@@ -303,6 +299,22 @@ export class Asking {
   /** Whether nobody asks at the moment. */
   get isFree(): boolean {
     return this.#settled === null
+  }
+
+  /** Whether something is waited for that nobody is being asked. */
+  get isWaiting(): boolean {
+    return this.#settled !== null && !this.#isAway
+  }
+
+  get need(): Need {
+    return this.#need ?? NOTHING
+  }
+
+  /** Has got some of it, and returns what is still lacked. */
+  gain(count: number): number {
+    const { want, demand, maximum } = this.need
+    this.#need = { want: Math.max(0, want - count), demand: Math.max(0, demand - count), maximum }
+    return this.#need.want
   }
 
   /** Asks for so much, and resolves when it makes sense to look again. Throws 503. */
@@ -333,24 +345,27 @@ export class Asking {
   /** Takes what is to be sent. */
   open(): Need {
     this.#isSent = true
-    return this.#need ?? NOTHING
+    this.#isAway = true
+    return this.need
   }
 
   /**
    * Takes an answer: waits for others to return what they do not use, once, where it was too
-   * little.
+   * little. Returns whether it is known now that there is nothing.
    */
-  close(isShort: boolean, nodes: number, isEarly = 0): void {
+  close(isShort: boolean, nodes: number, isEarly = 0): boolean {
+    this.#isAway = false
     const pause = isShort && nodes > 1 ? RECALLS[this.#recalls] : undefined
     if (pause !== undefined) {
       this.#recalls += 1
       setTimeout(() => this.#send(true), pause)
-      return
+      return false
     }
     if (isShort) this.#emptyAt = this.#clock.ticks()
     else if (this.#need) this.#recalls = 0
     if (isEarly > 0) setTimeout(() => this.#end()?.resolve(), isEarly)
     else this.#end()?.resolve()
+    return isShort
   }
 
   /** Refuses those that wait. Others may ask once nothing is on its way. */
@@ -364,6 +379,7 @@ export class Asking {
     this.#settled = null
     this.#need = null
     this.#isSent = false
+    this.#isAway = false
     return settled
   }
 }

@@ -1,9 +1,12 @@
 import type { CountedWindow, SharedWindow } from '../../../limits/counters.ts'
+import type { Given, Pooled, Pools } from '../../valkey/pools.ts'
 import { type Asker, Asking, type CountRow, NOTHING, type Trips } from './trips.ts'
 
 /** In milliseconds: what is left of a day and was not used for so long is returned unasked. */
 const REST = 2_000
 const MINUTE = 60_000
+/** Of what the database has left a pool gets at most the fourth part at once: it may be lost. */
+const PART = 4
 
 /** One kind of counters by minutes or days. */
 export class Window implements SharedWindow {
@@ -14,13 +17,16 @@ export class Window implements SharedWindow {
   readonly #shares = new Map<string, Share>()
   /** Those of which more was used than this node has told. */
   readonly #indebted = new Set<Share>()
+  readonly #pools: Pools | undefined
   #number = 0
 
-  constructor(kind: string, counted: CountedWindow, trips: Trips) {
+  constructor(kind: string, counted: CountedWindow, trips: Trips, pools?: Pools) {
     this.length = counted.length
     this.#kind = kind
     this.#counted = counted
     this.#trips = trips
+    // A pool that is lost is missed until its window ends.
+    this.#pools = counted.length === MINUTE ? pools : undefined
   }
 
   get isInUse(): boolean {
@@ -31,7 +37,7 @@ export class Window implements SharedWindow {
     if (count > maximum) return null
     const share = this.#findShare(name)
     const used = this.#counted.getCount(name)
-    const short = count - Math.max(0, share.taken - used)
+    const short = count - Math.max(0, share.hand)
     if (short <= 0 || (used + count > maximum && share.asking.isEmpty)) return null
     return share.asking.want(short, maximum)
   }
@@ -76,7 +82,7 @@ export class Window implements SharedWindow {
     this.forgetOld()
     let share = this.#shares.get(name)
     if (!share) {
-      share = new Share(`${this.#kind} ${name}`, name, this.#counted, this.#trips)
+      share = new Share(`${this.#kind} ${name}`, name, this.#counted, this.#trips, this.#pools)
       this.#shares.set(name, share)
     }
     return share
@@ -85,7 +91,7 @@ export class Window implements SharedWindow {
 
 /**
  * What this node has of one counter in one window. What its window counts is what all nodes have
- * taken, without what this one has in hand.
+ * taken, without what this one has in hand and what is in their pool.
  */
 class Share implements Asker {
   readonly name: string
@@ -98,11 +104,25 @@ class Share implements Asker {
   readonly #counter: string
   readonly #counted: CountedWindow
   readonly #number: number
+  readonly #trips: Trips
+  readonly #pools: Pools | undefined
   #gives = false
   /** The debt that is on its way. */
   #told = 0
+  /** What is left in the pool of all nodes, as far as this one knows. */
+  #pooled = 0
+  #asksPool = false
+  /** Whether what is asked for is for all nodes. */
+  #fills = false
+  #nodes = 1
 
-  constructor(name: string, counter: string, counted: CountedWindow, trips: Trips) {
+  constructor(
+    name: string,
+    counter: string,
+    counted: CountedWindow,
+    trips: Trips,
+    pools: Pools | undefined,
+  ) {
     this.name = name
     this.#counter = counter
     this.#counted = counted
@@ -110,12 +130,14 @@ class Share implements Asker {
     // What is known of before: from records, from a process before this one.
     this.taken = counted.getCount(counter)
     this.usedAt = trips.clock.ticks()
-    this.asking = new Asking(trips.clock, isUrgent => trips.sendCount(this, isUrgent))
+    this.#trips = trips
+    this.#pools = pools
+    this.asking = new Asking(trips.clock, isUrgent => this.#send(isUrgent))
   }
 
   /** What may be used without asking; below 0 what was used beyond. */
   get hand(): number {
-    return this.#isOver ? 0 : this.taken - this.#counted.getCount(this.#counter)
+    return this.#isOver ? 0 : this.taken - this.#pooled - this.#counted.getCount(this.#counter)
   }
 
   get #isOver(): boolean {
@@ -136,13 +158,15 @@ class Share implements Asker {
     const debt = isUnused || hand < 0 ? -hand : 0
     this.taken += debt
     this.#told = Math.max(0, debt)
-    const asked = this.#isOver ? NOTHING : { want, demand, maximum }
+    this.#fills = want > 0 && this.#pools?.isOn === true
+    const most = this.#fills ? Math.max(demand, Math.ceil((maximum - known) / PART)) : demand
+    const asked = this.#isOver ? NOTHING : { want, demand: most, maximum }
     const { length } = this.#counted
     return { name: this.name, length, number: this.#number, born, known, debt, ...asked }
   }
 
   take({ number, born, taken, granted, nodes, moment }: CountRow): void {
-    const { want } = this.asking.open()
+    const { want, demand, maximum } = this.asking.need
     if (number !== this.#number || this.#isOver) {
       const { length } = this.#counted
       const early = number < this.#number ? (number + 1) * length - moment : 0
@@ -153,7 +177,64 @@ class Share implements Asker {
     this.#counted.setCount(this.#counter, used + taken - this.taken - granted)
     this.taken = taken
     this.born = born
-    this.asking.close(want > 0 && granted === 0, nodes)
+    this.#nodes = nodes
+    const isShort = want > 0 && granted === 0
+    if (isShort) this.#setPooled(0)
+    else if (this.#fills && nodes > 1) this.#fill(granted, demand)
+    if (this.asking.close(isShort, nodes))
+      this.#pools?.noteDry(this.#named, { want, demand, maximum }, taken)
+  }
+
+  /** Asks the pool of all nodes first, where there is one. */
+  #send(isUrgent: boolean): void {
+    if (!isUrgent || !this.#pools?.isOn) this.#trips.sendCount(this, isUrgent)
+    else if (!this.#asksPool) void this.#askPool(this.#pools)
+  }
+
+  async #askPool(pools: Pools): Promise<void> {
+    this.#asksPool = true
+    const given = await pools.take(this.#named, this.asking.need, this.#nodes)
+    this.#asksPool = false
+    if (given && !this.#isOver) this.#takeGiven(given)
+    if (!this.asking.isWaiting) return
+    if (this.#isOver || this.asking.gain(given?.granted ?? 0) === 0)
+      this.asking.close(false, this.#nodes)
+    // Another node has waited for what others do not use already.
+    else if (given?.isDry) this.asking.close(true, 1)
+    else this.#trips.sendCount(this, true)
+  }
+
+  #takeGiven({ granted, left, taken, isDry }: Given): void {
+    const known = this.taken
+    this.taken = Math.max(known, taken)
+    const used = this.#counted.getCount(this.#counter)
+    this.#counted.setCount(this.#counter, used + this.taken - known - granted)
+    this.#setPooled(isDry ? 0 : left)
+  }
+
+  /** Puts what this node does not need at once into the pool. */
+  #fill(granted: number, demand: number): void {
+    const count = granted - Math.max(1, demand, Math.floor(granted / (PART * this.#nodes)))
+    if (count <= 0) return
+    this.#pooled += count
+    void this.#pools?.add(this.#named, count, this.taken).then(outcome => {
+      if (outcome === 'added' || this.#isOver) return
+      this.#setPooled(Math.max(0, this.#pooled - count))
+      // What may be there is used by nobody here.
+      if (outcome === 'unknown') return
+      this.#counted.setCount(this.#counter, this.#counted.getCount(this.#counter) - count)
+    })
+  }
+
+  /** Learns what is in the pool. What is in hand stays as it is. */
+  #setPooled(left: number): void {
+    const used = this.#counted.getCount(this.#counter)
+    this.#counted.setCount(this.#counter, used + this.#pooled - left)
+    this.#pooled = left
+  }
+
+  get #named(): Pooled {
+    return { name: this.name, number: this.#number, length: this.#counted.length }
   }
 
   fail(error: unknown, isOver: boolean): void {
