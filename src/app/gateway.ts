@@ -114,6 +114,7 @@ import type { Store } from '../store/store.ts'
 import { protocolNames } from '../translation/protocols/registry.ts'
 import { openTokenizers, type Tokenizers } from '../translation/tokenizers.ts'
 import type { ConfigStatus } from './reconfigure.ts'
+import type { Hot } from './valkey.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -170,6 +171,8 @@ export interface Gateway {
   destinationKinds: DestinationKind[]
   /** Sends to destinations what was recorded for them, once a server starts it. */
   deliveries: Deliveries
+  /** What several servers have in Valkey, where it is used; null where not. */
+  hot: Hot | null
   /** The background work of several servers, which one of them has; null where there is one. */
   jobs: Jobs | null
   egress: Egress
@@ -372,7 +375,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     () => events.publish('node.lost', {}),
   )
   // Absent where one node is all there is.
-  const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks))
+  const hot = claim && (await openHot(config, { store, secrets, events }))
+  const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks, hot?.pools))
   const keepsUp = () => journal.holds.keepsUp && !claim?.isCutOff
   const recorder = openRecorder(store.generations, events, clock.ticks, keepsUp)
   const owner = await ensureOwner(store, ids, clock)
@@ -449,11 +453,12 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     documents,
     healer,
     tokenizers,
-    stages: overrides.stages ?? STAGES,
+    stages: overrides.stages ?? hot?.followSessions(STAGES) ?? STAGES,
     extensions: EXTENSIONS,
     plugins: overrides.plugins ?? PLUGINS,
     tools: overrides.tools ?? TOOLS,
     destinationKinds: overrides.destinationKinds ?? KINDS,
+    hot,
     jobs: claim?.jobs ?? null,
     egress: {
       send,
@@ -511,6 +516,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       if (overrides.migrates !== false) await markEnds(gateway).catch(() => undefined)
       await blobs.close()
       await counts?.close()
+      await hot?.close()
       await claim?.release()
       await store.close()
     },
@@ -528,7 +534,16 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     const { shareMemory } = await import('./sharing.ts')
     endSharing = await shareMemory(gateway, store.shared, claim.incarnation)
   }
+  hot?.attach(gateway)
   return gateway
+}
+
+/** Opens Valkey, where the config names one. */
+async function openHot(
+  { storage: { valkey } }: Config,
+  { store: { shared }, ...parts }: Pick<Gateway, 'store' | 'secrets' | 'events'>,
+): Promise<Hot | null> {
+  return valkey ? (await import('./valkey.ts')).openHot({ ...valkey, shared, ...parts }) : null
 }
 
 /** Reads everything that is kept in memory. A change of anything that policies use clears them. */

@@ -1,4 +1,4 @@
-import { connect as connectSocket } from 'node:net'
+import { connect as connectSocket, isIP } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { RedisClient } from 'bun'
 
@@ -103,7 +103,7 @@ export class Valkey {
         return undefined
       })
       .finally(() => clearTimeout(watch))
-    return patience < PATIENCE ? Promise.race([answer, wait(patience)]) : answer
+    return patience < PATIENCE ? Promise.race([answer, waitOut(patience)]) : answer
   }
 
   /** Runs a script on keys, which begin with the prefix. As `ask` does. */
@@ -176,8 +176,13 @@ export class Valkey {
 }
 
 const ignore = () => undefined
-const wait = (milliseconds: number) =>
-  new Promise<undefined>(done => setTimeout(done, milliseconds))
+
+// What has come while this process was busy is read before it is given up.
+const waitOut = (milliseconds: number) =>
+  new Promise<undefined>(done => {
+    setTimeout(() => setTimeout(done, 1), milliseconds - 1)
+  })
+
 const NO_ANSWER = new Error('does not answer')
 const GONE = new Error('has closed the connection')
 
@@ -266,7 +271,7 @@ function explainSilence(url: string): Promise<string> {
     : { host, port: Number(port || 6379) }
   const { promise, resolve } = Promise.withResolvers<string>()
   const socket = /^(rediss|valkeys):$/.test(protocol)
-    ? connectTls({ ...place, servername: host })
+    ? connectTls({ ...place, ...(isIP(host) === 0 ? { servername: host } : {}) })
     : connectSocket(place)
   const end = (words: string) => {
     clearTimeout(timer)

@@ -36,7 +36,10 @@ export async function startValkey(settings: Record<string, string> = {}): Promis
   const directory = mkdtempSync(join(tmpdir(), 'gateway-valkey-'))
   const port = await findFreePort()
   const given = { bind: '127.0.0.1', port: String(port), dir: directory, save: '', ...settings }
-  const options = Object.entries(given).flatMap(([name, value]) => [`--${name}`, value])
+  const options = Object.entries(given).flatMap(([name, value]) => [
+    `--${name}`,
+    ...value.split(' '),
+  ])
   const launch = async () => {
     const server = Bun.spawn([program, ...options], {
       ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'ignore' },
