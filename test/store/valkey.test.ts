@@ -111,19 +111,19 @@ if (await hasValkey()) {
     const pools = openPools(valkey, name => name)
     const counter = { name: 'a', number: 1, length: 60_000 }
     const need = { want: 1, demand: 1, maximum: 100 }
-    expect(await pools.add(counter, 40, 50)).toBe('added')
+    expect(await pools.add(counter, 40, { taken: 50, born: 7 })).toBe('added')
     expect(await pools.take(counter, need, 2)).toEqual({
-      ...{ granted: 5, left: 35, taken: 50, isDry: false },
+      ...{ granted: 5, left: 35, taken: 50, born: 7, isDry: false },
     })
     await server.stop()
     expect((await awaitState()).isUp).toBe(false)
     expect(await pools.take(counter, need, 2)).toBeUndefined()
-    expect(await pools.add(counter, 40, 90)).toBe('refused')
+    expect(await pools.add(counter, 40, { taken: 90, born: 7 })).toBe('refused')
     await server.start()
     while (!(await awaitState()).isUp);
     expect(await server.run('DBSIZE')).toBeGreaterThan(0)
     expect(await pools.take(counter, need, 2)).toEqual({
-      ...{ granted: 0, left: 0, taken: 0, isDry: false },
+      ...{ granted: 0, left: 0, taken: 0, born: 0, isDry: false },
     })
   })
 }

@@ -17,13 +17,19 @@ export interface Pooled {
   length: number
 }
 
-/** What a pool has given. */
-export interface Given {
+/** What the database has said of a counter. */
+export interface Counted {
+  /** What all nodes have taken of it. */
+  taken: number
+  /** When it was made: the database may lose it. */
+  born: number
+}
+
+/** What a pool has given. What is left there counts as taken. */
+export interface Given extends Counted {
   granted: number
   /** What is left there. */
   left: number
-  /** What all nodes have taken of the database, with what is left there. */
-  taken: number
   /** Whether a node has lately found that the database has not as much. */
   isDry: boolean
 }
@@ -39,9 +45,9 @@ export interface Pools {
   /** Takes what is lacked, or a part of it. Undefined where nothing is known of the pool. */
   take(one: Pooled, need: Need, nodes: number): Promise<Given | undefined>
   /** Adds to a pool, which may have taken it where it is `unknown`. */
-  add(one: Pooled, count: number, taken: number): Promise<'added' | 'refused' | 'unknown'>
+  add(one: Pooled, count: number, counted: Counted): Promise<'added' | 'refused' | 'unknown'>
   /** Tells others that the database has not as much. */
-  noteDry(one: Pooled, need: Need, taken: number): void
+  noteDry(one: Pooled, need: Need, counted: Counted): void
 }
 
 /** In milliseconds: a pool is removed as long after its window. */
@@ -51,7 +57,7 @@ const LATE = 5_000
 const DRY = 250
 
 // What is given never takes all nodes together beyond the maximum: a line of a batch has half.
-const TAKE = `local kept = redis.call('HMGET', KEYS[1], 'left', 'taken')
+const TAKE = `local kept = redis.call('HMGET', KEYS[1], 'left', 'taken', 'born')
 local left, taken = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
 local want, demand, maximum, nodes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local granted = math.min(left, maximum - taken + left,
@@ -61,21 +67,25 @@ if granted > 0 then
 else
   granted = 0
 end
-local dry = redis.call('HMGET', KEYS[2], 'want', 'maximum', 'taken')
+local dry = redis.call('HMGET', KEYS[2], 'want', 'maximum', 'taken', 'born')
 if dry[1] and granted == 0 and want >= tonumber(dry[1]) and maximum <= tonumber(dry[2]) then
-  return {0, left, tonumber(dry[3]), 1}
+  return {0, left, tonumber(dry[3]), tonumber(dry[4]), 1}
 end
-return {granted, left - granted, taken, 0}`
+return {granted, left - granted, taken, tonumber(kept[3] or 0), 0}`
 
 const ADD = `redis.call('HINCRBY', KEYS[1], 'left', ARGV[1])
-local taken = tonumber(redis.call('HGET', KEYS[1], 'taken') or 0)
-if tonumber(ARGV[2]) > taken then redis.call('HSET', KEYS[1], 'taken', ARGV[2]) end
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local kept = redis.call('HMGET', KEYS[1], 'taken', 'born')
+local taken, born = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
+if tonumber(ARGV[3]) > born or tonumber(ARGV[3]) == born and tonumber(ARGV[2]) > taken then
+  redis.call('HSET', KEYS[1], 'taken', ARGV[2], 'born', ARGV[3])
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('DEL', KEYS[2])
 return 1`
 
-const NOTE_DRY = `redis.call('HSET', KEYS[1], 'want', ARGV[1], 'maximum', ARGV[2], 'taken', ARGV[3])
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
+const NOTE_DRY = `redis.call('HSET', KEYS[1], 'want', ARGV[1], 'maximum', ARGV[2], 'taken', ARGV[3],
+  'born', ARGV[4])
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return 1`
 
 /** The scripts of pools. */
@@ -94,22 +104,24 @@ export function openPools(valkey: Valkey, hide: (name: string) => string): Pools
     async take(one, { want, demand, maximum }, nodes) {
       const answer = await valkey.runScript('take', nameKeys(one), [want, demand, maximum, nodes])
       if (answer === undefined) return undefined
-      const [granted = 0, left = 0, taken = 0, isDry = 0] = (answer as unknown[]).map(Number)
-      return { granted, left, taken, isDry: isDry === 1 }
+      const [granted = 0, left = 0, taken = 0, born = 0, isDry = 0] = (answer as unknown[]).map(
+        Number,
+      )
+      return { granted, left, taken, born, isDry: isDry === 1 }
     },
-    async add(one, count, taken) {
+    async add(one, count, { taken, born }) {
       if (valkey.run === null) return 'refused'
       let isRefused = false
       const refuse = () => {
         isRefused = true
       }
-      const values = [count, taken, one.length + LATE]
+      const values = [count, taken, born, one.length + LATE]
       const answer = await valkey.runScript('add', nameKeys(one), values, refuse)
       return answer !== undefined ? 'added' : isRefused ? 'refused' : 'unknown'
     },
-    noteDry(one, { want, maximum }, taken) {
+    noteDry(one, { want, maximum }, { taken, born }) {
       const [, key = ''] = nameKeys(one)
-      void valkey.runScript('noteDry', [key], [want, maximum, taken, DRY])
+      void valkey.runScript('noteDry', [key], [want, maximum, taken, born, DRY])
     },
   }
 }

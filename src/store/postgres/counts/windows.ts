@@ -182,7 +182,7 @@ class Share implements Asker {
     if (isShort) this.#setPooled(0)
     else if (this.#fills && nodes > 1) this.#fill(granted, demand)
     if (this.asking.close(isShort, nodes))
-      this.#pools?.noteDry(this.#named, { want, demand, maximum }, taken)
+      this.#pools?.noteDry(this.#named, { want, demand, maximum }, this)
   }
 
   /** Asks the pool of all nodes first, where there is one. */
@@ -204,8 +204,10 @@ class Share implements Asker {
     else this.#trips.sendCount(this, true)
   }
 
-  #takeGiven({ granted, left, taken, isDry }: Given): void {
+  #takeGiven({ granted, left, taken, born, isDry }: Given): void {
     const known = this.taken
+    // Else it would be told to the database as what that may have lost.
+    if (this.born === 0) this.born = born
     this.taken = Math.max(known, taken)
     const used = this.#counted.getCount(this.#counter)
     this.#counted.setCount(this.#counter, used + this.taken - known - granted)
@@ -217,7 +219,7 @@ class Share implements Asker {
     const count = granted - Math.max(1, demand, Math.floor(granted / (PART * this.#nodes)))
     if (count <= 0) return
     this.#pooled += count
-    void this.#pools?.add(this.#named, count, this.taken).then(outcome => {
+    void this.#pools?.add(this.#named, count, this).then(outcome => {
       if (outcome === 'added' || this.#isOver) return
       this.#setPooled(Math.max(0, this.#pooled - count))
       // What may be there is used by nobody here.
