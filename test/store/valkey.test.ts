@@ -113,7 +113,7 @@ if (await hasValkey()) {
     const need = { want: 1, demand: 1, maximum: 100 }
     expect(await pools.add(counter, 40, { taken: 50, born: 7 })).toBe('added')
     expect(await pools.take(counter, need, 2)).toEqual({
-      ...{ granted: 5, left: 35, taken: 50, born: 7, isDry: false },
+      ...{ granted: 5, left: 35, taken: 50, born: 7, isDry: false, isFilling: false },
     })
     await server.stop()
     expect((await awaitState()).isUp).toBe(false)
@@ -123,7 +123,7 @@ if (await hasValkey()) {
     while (!(await awaitState()).isUp);
     expect(await server.run('DBSIZE')).toBeGreaterThan(0)
     expect(await pools.take(counter, need, 2)).toEqual({
-      ...{ granted: 0, left: 0, taken: 0, born: 0, isDry: false },
+      ...{ granted: 0, left: 0, taken: 0, born: 0, isDry: false, isFilling: false },
     })
   })
 }

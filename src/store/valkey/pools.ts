@@ -32,6 +32,8 @@ export interface Given extends Counted {
   left: number
   /** Whether a node has lately found that the database has not as much. */
   isDry: boolean
+  /** Whether another node is filling it, where it has too little. */
+  isFilling: boolean
 }
 
 /**
@@ -44,7 +46,7 @@ export interface Pools {
   readonly isOn: boolean
   /** Takes what is lacked, or a part of it. Undefined where nothing is known of the pool. */
   take(one: Pooled, need: Need, nodes: number): Promise<Given | undefined>
-  /** Adds to a pool, which may have taken it where it is `unknown`. */
+  /** Adds to a pool, perhaps nothing, and ends its filling. It may have arrived where that is `unknown`. */
   add(one: Pooled, count: number, counted: Counted): Promise<'added' | 'refused' | 'unknown'>
   /** Tells others that the database has not as much. */
   noteDry(one: Pooled, need: Need, counted: Counted): void
@@ -52,6 +54,9 @@ export interface Pools {
 
 /** In milliseconds: a pool is removed as long after its window. */
 const LATE = 5_000
+
+/** In milliseconds: how long one that fills a pool is waited for. */
+const FILLING = 100
 
 /** In milliseconds: for how long nobody asks for what the database has not. */
 const DRY = 250
@@ -69,9 +74,11 @@ else
 end
 local dry = redis.call('HMGET', KEYS[2], 'want', 'maximum', 'taken', 'born')
 if dry[1] and granted == 0 and want >= tonumber(dry[1]) and maximum <= tonumber(dry[2]) then
-  return {0, left, tonumber(dry[3]), tonumber(dry[4]), 1}
+  return {0, left, tonumber(dry[3]), tonumber(dry[4]), 1, 0}
 end
-return {granted, left - granted, taken, tonumber(kept[3] or 0), 0}`
+local isFilling = 0
+if granted < want and not redis.call('SET', KEYS[3], 1, 'NX', 'PX', ARGV[5]) then isFilling = 1 end
+return {granted, left - granted, taken, tonumber(kept[3] or 0), 0, isFilling}`
 
 const ADD = `redis.call('HINCRBY', KEYS[1], 'left', ARGV[1])
 local kept = redis.call('HMGET', KEYS[1], 'taken', 'born')
@@ -80,7 +87,7 @@ if tonumber(ARGV[3]) > born or tonumber(ARGV[3]) == born and tonumber(ARGV[2]) >
   redis.call('HSET', KEYS[1], 'taken', ARGV[2], 'born', ARGV[3])
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
-redis.call('DEL', KEYS[2])
+redis.call('DEL', KEYS[2], KEYS[3])
 return 1`
 
 const NOTE_DRY = `redis.call('HSET', KEYS[1], 'want', ARGV[1], 'maximum', ARGV[2], 'taken', ARGV[3],
@@ -95,19 +102,20 @@ export const POOL_SCRIPTS = { take: TAKE, add: ADD, noteDry: NOTE_DRY }
 export function openPools(valkey: Valkey, hide: (name: string) => string): Pools {
   const nameKeys = ({ name, number }: Pooled): string[] => {
     const key = `${valkey.prefix}pool:${valkey.run}:${hide(name)}:${number}`
-    return [key, `${key}:dry`]
+    return [key, `${key}:dry`, `${key}:filling`]
   }
   return {
     get isOn() {
       return valkey.run !== null
     },
     async take(one, { want, demand, maximum }, nodes) {
-      const answer = await valkey.runScript('take', nameKeys(one), [want, demand, maximum, nodes])
+      const values = [want, demand, maximum, nodes, FILLING]
+      const answer = await valkey.runScript('take', nameKeys(one), values)
       if (answer === undefined) return undefined
-      const [granted = 0, left = 0, taken = 0, born = 0, isDry = 0] = (answer as unknown[]).map(
-        Number,
-      )
-      return { granted, left, taken, born, isDry: isDry === 1 }
+      const [granted = 0, left = 0, taken = 0, born = 0, isDry = 0, isFilling = 0] = (
+        answer as unknown[]
+      ).map(Number)
+      return { granted, left, taken, born, isDry: isDry === 1, isFilling: isFilling === 1 }
     },
     async add(one, count, { taken, born }) {
       if (valkey.run === null) return 'refused'

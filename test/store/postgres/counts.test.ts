@@ -380,7 +380,9 @@ if (await hasPostgres()) {
           const tally = await call(three, 2_000, async i => {
             if (i === 100) await valkey.run('FLUSHALL')
             if (i === 200) valkey.freeze(true)
-            if (i === 400) valkey.freeze(false)
+            if (i !== 400) return
+            valkey.freeze(false)
+            await Promise.all(three.map(({ awaitState }) => awaitState(true)))
           })
           expect(tally.allowed).toBeGreaterThan(300)
           expect(tally.allowed).toBeLessThanOrEqual(600)

@@ -7,6 +7,10 @@ const REST = 2_000
 const MINUTE = 60_000
 /** Of what the database has left a pool gets at most the fourth part at once: it may be lost. */
 const PART = 4
+/** In milliseconds, between two looks at a pool that another node fills. */
+const WAIT = 3
+/** How often it is looked at. */
+const MOST_WAITS = 10
 
 /** One kind of counters by minutes or days. */
 export class Window implements SharedWindow {
@@ -180,7 +184,7 @@ class Share implements Asker {
     this.#nodes = nodes
     const isShort = want > 0 && granted === 0
     if (isShort) this.#setPooled(0)
-    else if (this.#fills && nodes > 1) this.#fill(granted, demand)
+    if (this.#fills) this.#fill(nodes > 1 ? granted : 0, demand)
     if (this.asking.close(isShort, nodes))
       this.#pools?.noteDry(this.#named, { want, demand, maximum }, this)
   }
@@ -193,15 +197,28 @@ class Share implements Asker {
 
   async #askPool(pools: Pools): Promise<void> {
     this.#asksPool = true
-    const given = await pools.take(this.#named, this.asking.need, this.#nodes)
+    const isDry = await this.#takeFrom(pools)
     this.#asksPool = false
-    if (given && !this.#isOver) this.#takeGiven(given)
     if (!this.asking.isWaiting) return
-    if (this.#isOver || this.asking.gain(given?.granted ?? 0) === 0)
-      this.asking.close(false, this.#nodes)
+    if (this.#isOver || this.asking.need.want === 0) this.asking.close(false, this.#nodes)
     // Another node has waited for what others do not use already.
-    else if (given?.isDry) this.asking.close(true, 1)
+    else if (isDry) this.asking.close(true, 1)
     else this.#trips.sendCount(this, true)
+  }
+
+  /**
+   * Takes what is lacked from the pool, once another node has filled it where one is about to. Returns
+   * whether there is known to be nothing.
+   */
+  async #takeFrom(pools: Pools): Promise<boolean> {
+    for (let waits = 0; ; waits++) {
+      const given = await pools.take(this.#named, this.asking.need, this.#nodes)
+      if (!given || this.#isOver) return false
+      this.#takeGiven(given)
+      const isEnough = !this.asking.isWaiting || this.asking.gain(given.granted) === 0
+      if (isEnough || !given.isFilling || waits === MOST_WAITS) return given.isDry
+      await new Promise(resolve => setTimeout(resolve, WAIT))
+    }
   }
 
   #takeGiven({ granted, left, taken, born, isDry }: Given): void {
@@ -216,8 +233,8 @@ class Share implements Asker {
 
   /** Puts what this node does not need at once into the pool. */
   #fill(granted: number, demand: number): void {
-    const count = granted - Math.max(1, demand, Math.floor(granted / (PART * this.#nodes)))
-    if (count <= 0) return
+    const own = Math.max(1, demand, Math.floor(granted / (PART * this.#nodes)))
+    const count = Math.max(0, granted - own)
     this.#pooled += count
     void this.#pools?.add(this.#named, count, this).then(outcome => {
       if (outcome === 'added' || this.#isOver) return
