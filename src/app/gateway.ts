@@ -111,10 +111,11 @@ import { openSpool } from '../store/spool.ts'
 import { lockData } from '../store/sqlite/lock.ts'
 import { openSqlite, type SqliteOptions } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'
+import type { Pools } from '../store/valkey/pools.ts'
+import type { ValkeyState } from '../store/valkey.ts'
 import { protocolNames } from '../translation/protocols/registry.ts'
 import { openTokenizers, type Tokenizers } from '../translation/tokenizers.ts'
 import type { ConfigStatus } from './reconfigure.ts'
-import type { Hot } from './valkey.ts'
 
 declare module '../base/events.ts' {
   interface EventMap {
@@ -200,6 +201,20 @@ export interface Gateway {
    */
   lock(): Promise<() => Promise<void>>
   /** Writes pending records and closes the store. */
+  close(): Promise<void>
+}
+
+/** What a server has in Valkey beside its own memory. */
+export interface Hot {
+  readonly state: ValkeyState
+  /** How often Valkey was asked. */
+  readonly asked: number
+  /** Of limits by minutes. */
+  pools: Pools
+  /** Returns the life of a call that looks for its session there. */
+  followSessions(stages: Stages): Stages
+  /** Has this server share its sessions and answers from now on. */
+  attach(gateway: Gateway): void
   close(): Promise<void>
 }
 

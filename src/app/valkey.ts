@@ -7,10 +7,10 @@ import type { Stages } from '../engine/stages.ts'
 import type { KeptAnswer, SharedAnswers } from '../engine/traffic/response-cache.ts'
 import { findSession, type SharedSessions } from '../engine/traffic.ts'
 import type { SharedStore } from '../store/postgres/shared.ts'
-import { openPools, POOL_SCRIPTS, type Pools } from '../store/valkey/pools.ts'
+import { openPools, POOL_SCRIPTS } from '../store/valkey/pools.ts'
 import { describeValkey, Valkey, type ValkeyState } from '../store/valkey.ts'
 import type { Finding } from './doctor.ts'
-import type { Gateway, Secrets } from './gateway.ts'
+import type { Gateway, Hot, Secrets } from './gateway.ts'
 import { hashConfig } from './sharing.ts'
 
 declare module '../base/events.ts' {
@@ -28,20 +28,6 @@ const LARGEST = 256 * 1024
 const LONGEST_SILENCE = 600_000
 /** How many sessions, and answers to be forgotten, are remembered. */
 const MOST = 10_000
-
-/** What a server has in Valkey beside its own memory. */
-export interface Hot {
-  readonly state: ValkeyState
-  /** How often Valkey was asked. */
-  readonly asked: number
-  /** Of limits by minutes. */
-  pools: Pools
-  /** Returns the life of a call that looks for its session there. */
-  followSessions(stages: Stages): Stages
-  /** Has this server share its sessions and answers from now on. */
-  attach(gateway: Gateway): void
-  close(): Promise<void>
-}
 
 interface HotOptions {
   url: string

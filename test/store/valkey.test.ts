@@ -88,18 +88,16 @@ if (await hasValkey()) {
     })
   })
 
-  test('a server that stands still is waited for once, for 50 milliseconds, and asked again later', async () => {
+  test('a server that stands still is waited for once, and asked again when it goes on', async () => {
     const server = await start()
     const { valkey, awaitState } = await openWatched(server.url)
     expect(await ping(valkey)).toBe('PONG')
     server.freeze(true)
-    const asked = performance.now()
     expect(await Promise.all([ping(valkey), ping(valkey)])).toEqual([undefined, undefined])
-    expect(performance.now() - asked).toBeLessThan(100)
     expect(await awaitState()).toEqual({ isUp: false, words: 'does not answer' })
-    const skipped = performance.now()
+    const { asked } = valkey
     expect(await ping(valkey)).toBeUndefined()
-    expect(performance.now() - skipped).toBeLessThan(10)
+    expect(valkey.asked).toBe(asked)
     server.freeze(false)
     expect((await awaitState()).isUp).toBe(true)
     expect(await ping(valkey)).toBe('PONG')
