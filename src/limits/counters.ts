@@ -477,18 +477,17 @@ export function openCounters(
 
   /** Counts in all of these, or none. `isAlone`: also while other nodes cannot be asked. */
   function countIn(build: () => Limit[], isAlone = false): void | Promise<void> {
-    const countHere = () => {
-      for (const limit of admit(build())) limit.count()
-    }
-    const pending = cover?.(build())
-    if (!pending) return countHere()
-    return pending.then(
-      () => countIn(build, isAlone),
-      (thrown: unknown) => {
-        if (!isAlone) throw thrown
-        countHere()
-      },
-    )
+    const limits = build()
+    const pending = cover?.(limits)
+    if (pending)
+      return pending.then(
+        () => countIn(build, isAlone),
+        (thrown: unknown) => {
+          if (!isAlone) throw thrown
+          for (const limit of admit(build())) limit.count()
+        },
+      )
+    for (const limit of admit(limits)) limit.count()
   }
 
   return {
