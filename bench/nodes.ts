@@ -7,6 +7,7 @@ import { startBalancer } from '../test/support/balancer.ts'
 import { type Node, type Nodes, openNodes } from '../test/support/nodes.ts'
 import { hasPostgres } from '../test/support/postgres.ts'
 import { buildLocalConfig, readAddress, startServer } from '../test/support/server.ts'
+import { hasValkey, startValkey } from '../test/support/valkey.ts'
 
 const USAGE = `bun run bench:nodes [limits] [cost] [changes] [outage]
   [rolling] [versions] [workers]
@@ -40,7 +41,7 @@ create table extras (name text collate "C" primary key, note text collate "C");
 const toNanos = (usd: number) => BigInt(Math.round(usd * 1e9))
 
 const PARTS: Record<string, () => Promise<boolean>> = {
-  limits: measureLimits,
+  limits: async () => (await measureLimits()) && (await measureRates()),
   cost: measureCost,
   changes: measureChanges,
   outage: measureOutage,
@@ -167,6 +168,44 @@ async function measureLimits(): Promise<boolean> {
     },
     over === 0n && charged === spent && recorded === spent && stranded === 0n && isSound,
   )
+}
+
+/** 600 calls in a minute and no more: how often Postgres is asked for them, without Valkey and with. */
+async function measureRates(): Promise<boolean> {
+  if (!(await hasValkey())) return report('rates', { valkey: 'not installed' }, false)
+  await using valkey = await startValkey()
+  const found: Record<string, unknown> = {}
+  let isExact = true
+  for (const [name, storage] of Object.entries({
+    without: {},
+    with: { valkey: { url: valkey.url } },
+  })) {
+    await using nodes = await openNodes({ models, storage, limits: { requests_per_minute: 600 } })
+    await nodes.postgres.run("alter system set track_functions = 'pl'")
+    await nodes.postgres.run('select pg_reload_conf()')
+    const started = await startThree(nodes)
+    const key = await makeKey(started[0], nodes.management_key, null)
+    for (const node of started) await call(node, nodes.management_key)
+    await awaitNewMinute()
+    const statuses = await load(
+      CALLERS,
+      i => call(started[i % 3] as Node, key),
+      (_, i) => i >= 3_000 - CALLERS,
+    )
+    for (const node of started) await node.end('SIGTERM')
+    const trips = await nodes.read(
+      "select sum(calls) from pg_stat_user_functions where funcname = 'take_counts'",
+    )
+    found[name] = { trips: Number(trips), statuses: Object.fromEntries(statuses) }
+    isExact &&= statuses.get(200) === 600 && statuses.get(429) === 2_400
+  }
+  return report('three nodes, 600 calls a minute: exactly 600 of 3,000', found, isExact)
+}
+
+/** Waits until a minute has most of its time before it. */
+async function awaitNewMinute(): Promise<void> {
+  const passed = Date.now() % 60_000
+  if (passed > 30_000) await Bun.sleep(60_000 - passed + 50)
 }
 
 /** What a call costs a node, Postgres, and a node with SQLite in the same run; trips to lend. */

@@ -8,7 +8,7 @@ import { MailConfig } from './config/mail.ts'
 import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import { SignInConfig } from './config/sign-in.ts'
-import { BucketConfig, PostgresConfig } from './config/storage.ts'
+import { BucketConfig, PostgresConfig, ValkeyConfig } from './config/storage.ts'
 import { OtlpConfig } from './config/telemetry.ts'
 import {
   AgreedDataPolicy,
@@ -1003,6 +1003,7 @@ export const Config = Type.Object(
         }),
         s3: Type.Optional(BucketConfig),
         postgres: Type.Optional(PostgresConfig),
+        valkey: Type.Optional(ValkeyConfig),
       },
       { ...closed, default: {} },
     ),
@@ -1167,12 +1168,16 @@ function listConsoleContradictions(server: Config['server']): Contradiction[] {
 const LARGEST_OBJECT_MIB = 5_120
 
 function listStorageContradictions({ storage, sandbox }: Config): Contradiction[] {
-  const { files, s3, durability, postgres } = storage
+  const { files, s3, durability, postgres, valkey } = storage
   const beside = ['storage']
   const say = (names: string[], text: string) => ({
     ...{ names, beside },
     message: `${names.join('.')}: ${text}`,
   })
+  if (valkey && !postgres)
+    return [
+      say(['storage', 'valkey'], 'expected storage.postgres beside it: one server needs none'),
+    ]
   if (postgres && durability === 'full')
     return [
       say(

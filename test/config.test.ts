@@ -341,6 +341,22 @@ describe('an invalid setting is named with what was expected and found', () => {
       'storage: { durability: shared }',
       'storage.durability: expected normal or full without storage.postgres, found shared',
     ],
+    ...[
+      ...['http://cache.example', 'redis://', 'redis://cache.example/some', 'redis+unix://'],
+      'redis://cache.example?password=hidden',
+    ].map((url): [string, string] => [
+      `storage: { postgres: { url: "postgres://db.example/gateway" }, valkey: { url: "${url}" } }`,
+      'storage.valkey.url: expected address of a server as redis://user:password@host:6379, ' +
+        'rediss:// or redis+unix:///path, found a string',
+    ]),
+    [
+      'storage: { valkey: { url: "redis://cache.example" } }',
+      'storage.valkey: expected storage.postgres beside it: one server needs none',
+    ],
+    [
+      'storage: { postgres: { url: "postgres://db.example/gateway" }, valkey: { url: "redis://a", tls: "on" } }',
+      'storage.valkey.tls: expected no such field, found a string',
+    ],
     ['storage: { files: s3 }', 'storage.s3: expected a bucket, as storage.files is s3'],
     [
       'storage: { s3: { bucket: abc, access_key_id: a, secret_access_key: b } }',

@@ -111,6 +111,8 @@ import { openSpool } from '../store/spool.ts'
 import { lockData } from '../store/sqlite/lock.ts'
 import { openSqlite, type SqliteOptions } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'
+import type { Pools } from '../store/valkey/pools.ts'
+import type { ValkeyState } from '../store/valkey.ts'
 import { protocolNames } from '../translation/protocols/registry.ts'
 import { openTokenizers, type Tokenizers } from '../translation/tokenizers.ts'
 import type { ConfigStatus } from './reconfigure.ts'
@@ -172,6 +174,8 @@ export interface Gateway {
   destinationKinds: DestinationKind[]
   /** Sends to destinations what was recorded for them, once a server starts it. */
   deliveries: Deliveries
+  /** What several servers have in Valkey, where it is used; null where not. */
+  hot: Hot | null
   /** The background work of several servers, which one of them has; null where there is one. */
   jobs: Jobs | null
   egress: Egress
@@ -199,6 +203,20 @@ export interface Gateway {
    */
   lock(): Promise<() => Promise<void>>
   /** Writes pending records and closes the store. */
+  close(): Promise<void>
+}
+
+/** What a server has in Valkey beside its own memory. */
+export interface Hot {
+  readonly state: ValkeyState
+  /** How often Valkey was asked. */
+  readonly asked: number
+  /** Of limits by minutes. */
+  pools: Pools
+  /** Returns the life of a call that looks for its session there. */
+  followSessions(stages: Stages): Stages
+  /** Has this server share its sessions and answers from now on. */
+  attach(gateway: Gateway): void
   close(): Promise<void>
 }
 
@@ -387,7 +405,8 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     },
   )
   // Absent where one node is all there is.
-  const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks))
+  const hot = claim && (await openHot(config, { store, secrets, events }))
+  const counts = claim && (await store.openCounts?.(claim.incarnation, clock.ticks, hot?.pools))
   const keepsUp = () => journal.holds.keepsUp && !claim?.isCutOff
   const recorder = openRecorder(store.generations, events, clock.ticks, keepsUp)
   const owner = await ensureOwner(store, ids, clock)
@@ -465,11 +484,12 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     documents,
     healer,
     tokenizers,
-    stages: overrides.stages ?? STAGES,
+    stages: overrides.stages ?? hot?.followSessions(STAGES) ?? STAGES,
     extensions: EXTENSIONS,
     plugins: overrides.plugins ?? PLUGINS,
     tools: overrides.tools ?? TOOLS,
     destinationKinds: overrides.destinationKinds ?? KINDS,
+    hot,
     jobs: claim?.jobs ?? null,
     egress: {
       send,
@@ -527,6 +547,7 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
       if (overrides.migrates !== false) await markEnds(gateway).catch(() => undefined)
       await blobs.close()
       await counts?.close()
+      await hot?.close()
       await claim?.release()
       await store.close()
     },
@@ -544,7 +565,16 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     const { shareMemory } = await import('./sharing.ts')
     endSharing = await shareMemory(gateway, store.shared, claim.incarnation)
   }
+  hot?.attach(gateway)
   return gateway
+}
+
+/** Opens Valkey, where the config names one. */
+async function openHot(
+  { storage: { valkey } }: Config,
+  { store: { shared }, ...parts }: Pick<Gateway, 'store' | 'secrets' | 'events'>,
+): Promise<Hot | null> {
+  return valkey ? (await import('./valkey.ts')).openHot({ ...valkey, shared, ...parts }) : null
 }
 
 /** Reads everything that is kept in memory. A change of anything that policies use clears them. */

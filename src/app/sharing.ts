@@ -110,7 +110,7 @@ const OWN_SETTINGS = ['host', 'port']
  * Returns what stands for a config and its known models: two that differ in what calls meet have
  * different ones. Nothing of it can be guessed without the secret of the data.
  */
-function hashConfig({
+export function hashConfig({
   config,
   catalog,
   secrets,

@@ -46,6 +46,7 @@ FormatRegistry.Set('address-range', isAddressRange)
 FormatRegistry.Set('host:port', isHostAndPort)
 FormatRegistry.Set('host[:port]', isHost)
 FormatRegistry.Set('postgres-url', isPostgresUrl)
+FormatRegistry.Set('valkey-url', isValkeyUrl)
 // Characters that every server accepts in a header. This also refuses the line break that may end
 // the file of a secret and is not part of the secret.
 FormatRegistry.Set('visible-ascii', text => /^[!-~]([ -~]*[!-~])?$/.test(text))
@@ -58,6 +59,14 @@ function isPostgresUrl(text: string): boolean {
   if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) return false
   const mode = url.searchParams.get('sslmode') ?? 'prefer'
   return url.host !== '' && url.pathname.length > 1 && SSL_MODES.has(mode)
+}
+
+function isValkeyUrl(text: string): boolean {
+  const url = URL.parse(text)
+  if (url === null || url.search !== '' || url.hash !== '') return false
+  if (url.protocol === 'redis+unix:') return url.host === '' && url.pathname.length > 1
+  if (!/^(redis|rediss|valkey|valkeys):$/.test(url.protocol)) return false
+  return url.hostname !== '' && /^(\/\d{0,4})?$/.test(url.pathname)
 }
 
 // As browsers send it: in lower case, without a port that goes without saying, and without a path.
@@ -135,6 +144,8 @@ export function describeSchema(schema: TSchema): string {
   if (schema.format === 'url') return 'address with http:// or https://, without user and query'
   if (schema.format === 'postgres-url')
     return 'address of a database as postgres://user:password@host:5432/database'
+  if (schema.format === 'valkey-url')
+    return 'address of a server as redis://user:password@host:6379, rediss:// or redis+unix:///path'
   if (schema.format) return `${schema.type} in the form ${schema.format}`
   if (schema.type === 'number' || schema.type === 'integer')
     return `${schema.type}${describeRange(schema)}`

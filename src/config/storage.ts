@@ -54,6 +54,23 @@ export const PostgresConfig = Type.Object(
 )
 export type PostgresConfig = Static<typeof PostgresConfig>
 
+/** What splits and remembers for several servers beside Postgres. */
+export const ValkeyConfig = Type.Object(
+  {
+    url: Type.String({
+      format: 'valkey-url',
+      description:
+        'The server, as redis://user:password@host:6379/0; rediss:// is verified TLS, and ' +
+        'redis+unix:///path a socket',
+    }),
+  },
+  {
+    ...closed,
+    description:
+      'A server of Valkey or Redis beside storage.postgres, for what is hot: nothing depends on it',
+  },
+)
+
 /** Names a database of Postgres by its URL, without who opens it. */
 export function describeDatabase(url: string): string {
   const { host, pathname } = new URL(url)

@@ -85,7 +85,7 @@ export function removeMissingSecrets(settings: unknown, sources: VariableSources
     ...(isMapping(plugins) && isMapping(plugins.mistral_ocr)
       ? { plugins: { ...plugins, mistral_ocr: keepValues(plugins.mistral_ocr, sources) } }
       : {}),
-    ...replaceBucket(storage, sources),
+    ...replaceStorage(storage, sources),
     ...removeCollector(telemetry, sources),
     ...(isMapping(mail) ? { mail: { ...NO_MAIL, ...keepValues(mail, sources) } } : {}),
   }
@@ -137,11 +137,15 @@ function removeServerSecrets(server: Mapping, sources: VariableSources): Mapping
   return { url: NOWHERE, ...others }
 }
 
-// What is asked of the bucket is refused there. The database is asked by every command.
-function replaceBucket(storage: unknown, sources: VariableSources): Mapping {
-  if (!isMapping(storage) || !isMapping(storage.s3) || hasValue(storage.s3, sources)) return {}
+// What is asked of the bucket is refused there, and nothing needs Valkey. The database is asked by
+// every command.
+function replaceStorage(storage: unknown, sources: VariableSources): Mapping {
+  if (!isMapping(storage)) return {}
+  const { valkey, ...others } = storage
+  const kept = valkey !== undefined && hasValue(valkey, sources) ? storage : others
+  if (!isMapping(storage.s3) || hasValue(storage.s3, sources)) return { storage: kept }
   const missing = { bucket: 'missing', access_key_id: 'missing', secret_access_key: 'missing' }
-  return { storage: { ...storage, s3: { ...missing, ...keepValues(storage.s3, sources) } } }
+  return { storage: { ...kept, s3: { ...missing, ...keepValues(storage.s3, sources) } } }
 }
 
 const CREDENTIALS = ['api_key', 'credentials', 'aws', 'service_account', 'auth']

@@ -221,6 +221,12 @@ class Conversation<Call> implements Session {
   }
 }
 
+/** What several servers know of sessions that callers name. */
+export interface SharedSessions {
+  /** Tells the others, later. */
+  note(session: string, model: string, id: string): void
+}
+
 /** A session is forgotten after this silence, and the longest silent one above this number. */
 const LONGEST_SILENCE = 10 * 60_000
 const MAX_SESSIONS = 10_000
@@ -234,12 +240,22 @@ export class Sessions {
   /** The one that was silent for longest comes first. */
   readonly #entries = new Map<string, { id: string; until: number }>()
 
+  /** What is told to other servers; null where there are none. */
+  shared: SharedSessions | null = null
+
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   get size(): number {
     return this.#entries.size
+  }
+
+  /** Takes over what another server knows, unless this one knows better. */
+  adopt(session: string, model: string, id: string): void {
+    const name = `${model} ${session}`
+    const known = this.#entries.get(name)
+    if (!known || known.until <= this.#clock.ticks()) this.#keep(name, id)
   }
 
   /**
@@ -258,16 +274,20 @@ export class Sessions {
   rememberEndpoint(session: Session, endpoint: Endpoint, { input }: Usage): void {
     const { id, prices, model } = endpoint
     const isCheaper = prices?.cache_read !== undefined && prices.cache_read < prices.prompt
-    if (isCheaper && (session.isNamed || input.cache_read > 0))
-      this.#remember(`${model} ${session.key}`, id)
+    if (isCheaper && (session.isNamed || input.cache_read > 0)) this.#remember(session, model, id)
   }
 
   /** Remembers the model that a router picked for the session, under the router's name. */
   rememberModel(session: Session, router: string, { model }: Endpoint, { input }: Usage): void {
-    if (session.isNamed || input.cache_read > 0) this.#remember(`${router} ${session.key}`, model)
+    if (session.isNamed || input.cache_read > 0) this.#remember(session, router, model)
   }
 
-  #remember(name: string, id: string): void {
+  #remember({ key, isNamed }: Session, model: string, id: string): void {
+    this.#keep(`${model} ${key}`, id)
+    if (isNamed) this.shared?.note(key, model, id)
+  }
+
+  #keep(name: string, id: string): void {
     this.#entries.delete(name)
     this.#entries.set(name, { id, until: this.#clock.ticks() + LONGEST_SILENCE })
     const [longest] = this.#entries.keys()

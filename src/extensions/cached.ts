@@ -55,11 +55,22 @@ export function isCacheable(
   return !retainsNothing(getPolicy(world, actor).zdr, call)
 }
 
-/** Finds the answer to a call that was given before, under the same config. */
-export const findKeptAnswer = (
-  { traffic, config, clock }: ExtensionWorld,
+/**
+ * Finds the answer to a call that was given before, under the same config. A promise where other
+ * servers may have it.
+ */
+export function findKeptAnswer(
+  { traffic: { responseCache }, config, clock }: ExtensionWorld,
   { name }: CacheUse,
-): KeptAnswer | null => traffic.responseCache.find(name, config, clock.now().getTime())
+): KeptAnswer | null | Promise<KeptAnswer | null> {
+  const own = responseCache.find(name, config, clock.now().getTime())
+  if (own || !responseCache.shared) return own
+  return responseCache.shared.find(name).then(found => {
+    if (!found || found.expires_at <= clock.now().getTime()) return null
+    responseCache.keep(name, found, config.response_cache.max_mib * MIB)
+    return found
+  })
+}
 
 /** Describes the guardrails of an actor: answers under others are others. */
 export const describeRules = (world: ExtensionWorld, actor: Actor): string =>
@@ -150,14 +161,13 @@ export function keepAnswer<K extends Kind>(
     const now = world.clock.now().getTime()
     const { id: source_id, model, provider, isWhole = false, ignored = [] } = answer
     const { batches, size, finish } = keeping
-    world.traffic.responseCache.keep(
-      name,
-      {
-        ...{ source_id, kind, model, provider, isWhole, ignored, batches, size, finish, config },
-        ...{ kept_at: now, expires_at: now + ttl * 1000 },
-      },
-      most,
-    )
+    const { responseCache } = world.traffic
+    const kept = {
+      ...{ source_id, kind, model, provider, isWhole, ignored, batches, size, finish, config },
+      ...{ kept_at: now, expires_at: now + ttl * 1000 },
+    }
+    responseCache.keep(name, kept, most)
+    responseCache.shared?.keep(name, kept)
   }
   return { ...answer, parts }
 }

@@ -475,16 +475,20 @@ export function openCounters(
     return applicable
   }
 
-  /** Counts again once other nodes have been asked: by this node alone where they cannot be. */
-  const countLater = (
-    pending: Promise<unknown>,
-    again: () => void | Promise<void>,
-    buildOwn?: () => Limit,
-  ): Promise<void> =>
-    pending.then(again, (thrown: unknown) => {
-      if (!buildOwn) throw thrown
-      for (const limit of admit([buildOwn()])) limit.count()
-    })
+  /** Counts in all of these, or none. `isAlone`: also while other nodes cannot be asked. */
+  function countIn(build: () => Limit[], isAlone = false): void | Promise<void> {
+    const limits = build()
+    const pending = cover?.(limits)
+    if (pending)
+      return pending.then(
+        () => countIn(build, isAlone),
+        (thrown: unknown) => {
+          if (!isAlone) throw thrown
+          for (const limit of admit(build())) limit.count()
+        },
+      )
+    for (const limit of admit(limits)) limit.count()
+  }
 
   return {
     rates,
@@ -503,41 +507,20 @@ export function openCounters(
       }
     },
     give,
-    countReading(actor) {
-      const applicable = listReadingLimits(actor.key_hash ?? '')
-      const pending = cover?.(applicable)
-      if (pending) return countLater(pending, () => this.countReading(actor))
-      for (const limit of admit(applicable)) limit.count()
-    },
+    countReading: ({ key_hash }) => countIn(() => listReadingLimits(key_hash ?? '')),
     countVisit(network) {
-      const { requests_per_minute } = oauth
-      const named = ['oauth-per-min', network, requests_per_minute] as const
-      const limit = visits.buildLimit(...named)
-      const pending = cover?.([limit])
-      if (pending) {
-        const again = () => this.countVisit(network)
-        return countLater(pending, again, () => visits.buildLimit(...named))
-      }
-      for (const one of admit([limit])) one.count()
+      const { requests_per_minute: most } = oauth
+      return countIn(() => [visits.buildLimit('oauth-per-min', network, most)], true)
     },
-    countFileRequest(actor) {
-      const { requests_per_minute: maximum } = files
-      if (maximum === undefined) return
-      const limit = fileMinute.buildLimit('files-per-min', actor.key_hash ?? '', maximum)
-      const pending = cover?.([limit])
-      if (pending) return countLater(pending, () => this.countFileRequest(actor))
-      for (const one of admit([limit])) one.count()
+    countFileRequest({ key_hash }) {
+      const { requests_per_minute: most } = files
+      if (most === undefined) return
+      return countIn(() => [fileMinute.buildLimit('files-per-min', key_hash ?? '', most)])
     },
-    countManagement(actor) {
-      const { management_per_minute: maximum } = limits
-      const named = ['management-per-min', actor.key_hash ?? '', maximum] as const
-      const limit = managementMinute.buildLimit(...named)
-      const pending = cover?.([limit])
-      if (pending) {
-        const again = () => this.countManagement(actor)
-        return countLater(pending, again, () => managementMinute.buildLimit(...named))
-      }
-      for (const one of admit([limit])) one.count()
+    countManagement({ key_hash }) {
+      const { management_per_minute: most } = limits
+      const named = ['management-per-min', key_hash ?? '', most] as const
+      return countIn(() => [managementMinute.buildLimit(...named)], true)
     },
     check(actor, call) {
       admit(listLimits({ actor, call, request: true, place: true }))

@@ -276,6 +276,7 @@ function readGauges(world: TelemetryWorld): MetricReading[] {
       'When the config in effect was applied',
       applied.getTime() / 1000,
     ),
+    ...readHot(world),
     readValue('process_resident_memory_bytes', 'Resident memory', rss),
     readValue('process_heap_bytes', 'JavaScript heap in use', heapUsed),
     readValue('process_cpu_seconds_total', 'CPU time used', (user + system) / 1e6, {
@@ -284,6 +285,16 @@ function readGauges(world: TelemetryWorld): MetricReading[] {
     readValue('process_uptime_seconds', 'Seconds since the start', process.uptime()),
   ]
 }
+
+const readHot = ({ hot }: TelemetryWorld): MetricReading[] =>
+  hot
+    ? [
+        readValue('gateway_valkey_up', 'Whether Valkey is asked', hot.state.isUp ? 1 : 0),
+        readValue('gateway_valkey_requests_total', 'How often it was asked', hot.asked, {
+          type: 'counter',
+        }),
+      ]
+    : []
 
 const readAdmission = ({ traffic: { admission } }: TelemetryWorld): MetricReading[] => [
   readValue('gateway_calls_in_flight', 'Calls that are admitted', admission.calls.used),

@@ -28,5 +28,7 @@ export interface TelemetryWorld extends IdentityWorld {
   deliveries: {
     list(): (Record<DestinationCount, number> & { destination_id: string })[]
   }
+  /** What several servers have in Valkey; null where it is not used. */
+  hot: { state: { isUp: boolean }; asked: number } | null
   events: Events
 }

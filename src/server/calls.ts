@@ -137,10 +137,11 @@ export async function respond(routeContext: RouteContext): Promise<Response> {
       return createJsonResponse(later, { headers, status: 200 }, connection)
     }
     const cacheHeaders = readCacheHeaders(request, gateway)
-    const caching =
+    const found =
       cacheHeaders || call.preset_id !== null
         ? findCaching(routeContext, { call, body, context }, cacheHeaders)
         : null
+    const caching = found instanceof Promise ? await found : found
     if (caching) Object.assign(headers, renderCacheHeaders(gateway, caching))
     const answer = caching
       ? startCached(routeContext, call, caching)

@@ -33,6 +33,10 @@ export const renderHealth = ({
   },
 }: Gateway) => Response.json({ status: 'ok', ...(rejected ? { config: 'rejected' } : {}) })
 
+/** What it does without: it is as ready as ever. */
+const describeHot = ({ hot }: Gateway) =>
+  !hot || hot.state.isUp ? {} : { degraded: 'valkey', valkey: hot.state.words }
+
 export function renderReadiness(gateway: Gateway, connection: Connection | undefined): Response {
   const reason = findUnreadiness(gateway, connection)
   if (reason) return Response.json({ status: reason }, { status: 503 })
@@ -41,6 +45,6 @@ export function renderReadiness(gateway: Gateway, connection: Connection | undef
   return Response.json({
     status: 'ready',
     ...(overload ? { overloaded: overload } : {}),
-    ...(gateway.recorder.isFailing ? { degraded: 'store' } : {}),
+    ...(gateway.recorder.isFailing ? { degraded: 'store' } : describeHot(gateway)),
   })
 }

@@ -136,8 +136,8 @@ export async function openPostgres({
         runSteps(connection, sealer([buildAuditInsert(kysely, entry)])),
     }),
     shared: createSharedStore(pool, name),
-    openCounts: (incarnation, ticks) =>
-      openSharedCounts({ connect: () => connect(url, 1), incarnation, ticks }),
+    openCounts: (incarnation, ticks, pools) =>
+      openSharedCounts({ connect: () => connect(url, 1), incarnation, ticks, pools }),
     async close() {
       await recordLog?.settle()
       await pool.close()

@@ -7,6 +7,7 @@ import type { NodeCounts } from './postgres/counts.ts'
 import type { NodeStore } from './postgres/nodes.ts'
 import type { SharedStore } from './postgres/shared.ts'
 import type { openNouns } from './sql/contents.ts'
+import type { Pools } from './valkey/pools.ts'
 
 /**
  * Everything that is stored, one property per noun. `sql/contents.ts` lists those whose SQL is the
@@ -25,7 +26,7 @@ export interface Store extends Omit<ReturnType<typeof openNouns>, 'ledger'> {
   /** What they remember together. */
   shared?: SharedStore
   /** Opens what the nodes of a database count together, for one of them. */
-  openCounts?(incarnation: string, ticks: () => number): Promise<NodeCounts>
+  openCounts?(incarnation: string, ticks: () => number, pools?: Pools): Promise<NodeCounts>
   /** Returns the owner of this store. The candidate becomes the owner if there is none yet. */
   owner(candidate: Owner): Promise<Owner>
   /** Returns a number that changes exactly when another process has written. */

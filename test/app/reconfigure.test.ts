@@ -1998,6 +1998,7 @@ const AT_START = [
   'storage.files',
   'storage.postgres',
   'storage.s3',
+  'storage.valkey',
 ]
 
 /** Decides what is read, with the file: see test/server/environment.test.ts. */
@@ -2041,7 +2042,8 @@ test('settings that are only read at the start are named and unchanged', async (
   const { server, storage } = gateway.config
   // Postgres decides by itself what full durability is.
   const postgres = { url: 'postgres://db.example/gateway' }
-  const others = AT_START.filter(name => name !== 'storage.postgres')
+  const valkey = { url: 'redis://cache.example' }
+  const others = AT_START.filter(name => !/postgres|valkey/.test(name))
   const wanted = over(base(), {
     server: {
       host: '0.0.0.0',
@@ -2060,8 +2062,10 @@ test('settings that are only read at the start are named and unchanged', async (
   })
   expect(gateway.config).toMatchObject({ service_name: 'acme', server, storage })
   expect((await reconfigure(gateway, parsed(wanted))).needsRestart).toEqual(others)
-  const moved = over(base(), { service_name: 'acme', storage: { postgres } })
-  expect((await reconfigure(gateway, parsed(moved))).needsRestart).toEqual(['storage.postgres'])
+  const moved = over(base(), { service_name: 'acme', storage: { postgres, valkey } })
+  expect((await reconfigure(gateway, parsed(moved))).needsRestart).toEqual([
+    ...['storage.postgres', 'storage.valkey'],
+  ])
   expect(gateway.config.storage).toEqual(storage)
 })
 

@@ -64,7 +64,8 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
   })
   const endpoint = `http://127.0.0.1:${(await bucket.run()).port}`
   const s3 = { endpoint, bucket: 'files', region: 'us-east-1', prefix: 'gateway', ...BUCKET_KEYS }
-  const own = { ...config, storage: { postgres: { url: postgres.url }, files: 's3', s3 } }
+  const stored = { postgres: { url: postgres.url }, files: 's3', s3 }
+  const own = { ...config, storage: { ...(config.storage as object), ...stored } }
   const env = { ...process.env, GATEWAY_SECRET: SECRET }
   const defaults = createDefaultConfig()
   const storage = { ...defaults.storage, postgres: { url: postgres.url, connections: 2 } }

@@ -53,7 +53,7 @@ export async function startSharing(
   let keys: { management_key: string; inference_key: string } | undefined
   for (const url of urls) {
     const data = mkdtempSync(join(tmpdir(), 'gateway-sharing-'))
-    const storage = { postgres: { url, connections: 3 } }
+    const storage = { ...(config.storage as object), postgres: { url, connections: 3 } }
     const gateway = await openGateway({
       ...{ ...SHARED_WORKERS, blobs, secret: 'a secret of tests that is long enough' },
       ...{ data, access: 'server', ...parts },

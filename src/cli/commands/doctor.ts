@@ -65,6 +65,7 @@ export const createDoctorCommand = () =>
         await core.describeEvictions(gateway),
       )
       if (gateway.store.nodes) data.push(await examineServers(gateway))
+      if (gateway.config.storage.valkey) data.push(await examineValkey(gateway))
       if (!data.every(({ ok }) => ok)) process.exitCode = 1
       return { data }
     },
@@ -77,6 +78,11 @@ export const createDoctorCommand = () =>
 async function examineServers(gateway: Gateway): Promise<Finding> {
   const { examineNodes } = await import('../../app/nodes.ts')
   return examineNodes(gateway)
+}
+
+async function examineValkey(gateway: Gateway): Promise<Finding> {
+  const { examineValkey } = await import('../../app/valkey.ts')
+  return examineValkey(gateway)
 }
 
 // A reason or a yes without one of them would be taken for one that has an effect.

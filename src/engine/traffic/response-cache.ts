@@ -23,6 +23,15 @@ export interface KeptAnswer {
   expires_at: number
 }
 
+/** Answers that several servers keep together: none of them waits for what it cannot have. */
+export interface SharedAnswers {
+  /** Finds an answer under the config that is in effect, within a few milliseconds. */
+  find(name: string): Promise<KeptAnswer | null>
+  keep(name: string, answer: KeptAnswer): void
+  /** Has all servers forget one. */
+  forget(name: string): void
+}
+
 /** What an entry takes beside its texts, in bytes. */
 const OVERHEAD = 1_000
 
@@ -34,6 +43,8 @@ export class ResponseCache {
   /** In the order of use: a map keeps that of insertion. */
   readonly #entries = new Map<string, { answer: KeptAnswer; size: number }>()
   #size = 0
+  /** What other servers keep too; null where there are none. */
+  shared: SharedAnswers | null = null
 
   /** The bytes of all answers. */
   get size(): number {
@@ -67,6 +78,12 @@ export class ResponseCache {
     if (!entry) return
     this.#entries.delete(name)
     this.#size -= entry.size
+  }
+
+  /** Forgets an answer here, and wherever it is kept. */
+  forget(name: string): void {
+    this.delete(name)
+    this.shared?.forget(name)
   }
 
   /** Removes what was used longest ago until the rest takes at most so many bytes. */

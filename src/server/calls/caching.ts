@@ -49,14 +49,14 @@ interface Asked {
 
 /**
  * Finds what the cache does for a call; null for one that does not use it. A preset that switches it
- * off precedes the header, and the header precedes one that switches it on. Throws 400 for headers
- * without effect.
+ * off precedes the header, and the header precedes one that switches it on. A promise where other
+ * servers may have its answer. Throws 400 for headers without effect.
  */
 export function findCaching(
   route: CachingRoute,
   asked: Asked,
   headers: CacheHeaders | null,
-): Caching | null {
+): Caching | null | Promise<Caching> {
   const { gateway, actor } = route
   const preset = findPresetCaching(gateway, asked.call)
   if (headers) checkHeaders(route, headers, preset)
@@ -64,9 +64,11 @@ export function findCaching(
   if (!enabled || !canCache(route) || !isCacheable(gateway, actor, asked.call)) return null
   const ttl = headers?.ttl ?? preset?.ttl ?? USUAL_TTL
   const use = { name: nameCall(route, asked, preset), ttl }
-  if (headers?.clears) gateway.traffic.responseCache.delete(use.name)
-  const kept = findKeptAnswer(gateway, use)
-  return { use, kept, prefix: headers?.prefix ?? 'x-openrouter-cache' }
+  if (headers?.clears) gateway.traffic.responseCache.forget(use.name)
+  const found = findKeptAnswer(gateway, use)
+  const prefix = headers?.prefix ?? 'x-openrouter-cache'
+  if (!(found instanceof Promise)) return { use, kept: found, prefix }
+  return found.then(kept => ({ use, kept, prefix }))
 }
 
 const canCache = ({ gateway, dialect }: CachingRoute): boolean =>

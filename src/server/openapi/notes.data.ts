@@ -825,7 +825,7 @@ export const NOTES: Record<string, OperationNote> = {
     description:
       'Answers 200 while calls are accepted, and 503 before it stops. Under overload it stays 200, ' +
       'and `overloaded` says what is used up. While the store takes no records and they are kept ' +
-      'for it, `degraded` is `store`.',
+      'for it, `degraded` is `store`; while Valkey is done without, `valkey`, and `valkey` says why.',
   },
   metrics: { description: 'Gets counters and timings in the format of Prometheus.' },
   openapiJson: { description: 'Gets this description as JSON.' },

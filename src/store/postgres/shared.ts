@@ -22,6 +22,8 @@ export interface SharedStore {
    * told when it could not hear for a while. Returns what ends it.
    */
   listen(onNews: (news: News) => void): Promise<() => Promise<void>>
+  /** Returns what no other database has, also one that was copied from it by its tables. */
+  readIdentity(): Promise<string>
   /** Removes what is over. */
   sweep(): Promise<void>
 }
@@ -89,6 +91,10 @@ export function createSharedStore(pool: SQL, name: string): SharedStore {
       )
       return () => listening.unlisten().catch(() => undefined)
     },
+    async readIdentity() {
+      const [found] = await ask<{ identity: string }>(IDENTITY)
+      return found?.identity ?? ''
+    },
     async sweep() {
       await ask('delete from marks where ends_at <= clock_timestamp()')
       await ask(SWEEP_CALLS)
@@ -97,6 +103,10 @@ export function createSharedStore(pool: SQL, name: string): SharedStore {
     },
   }
 }
+
+const IDENTITY = `select system_identifier || ' ' ||
+    (select oid from pg_database where datname = current_database()) as identity
+  from pg_control_system()`
 
 interface FoundCall {
   fingerprint: string

@@ -27,8 +27,11 @@ import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
 import { connect } from '../../../src/store/postgres/connection.ts'
 import { type NodeCounts, openSharedCounts } from '../../../src/store/postgres/counts.ts'
 import { openPostgres } from '../../../src/store/postgres.ts'
+import { openPools, POOL_SCRIPTS, type Pools } from '../../../src/store/valkey/pools.ts'
+import { Valkey } from '../../../src/store/valkey.ts'
 import { testGateway } from '../../support/gateway.ts'
 import { hasPostgres, startPostgres } from '../../support/postgres.ts'
+import { hasValkey, startValkey, type ValkeyServer } from '../../support/valkey.ts'
 
 const NO_BOOKS = {
   reserve: () => {
@@ -117,6 +120,7 @@ if (await hasPostgres()) {
     ahead = 0,
     freeSoFar = 0,
     ticks = systemClock.ticks,
+    pools?: Pools,
   ): Promise<TestNode> {
     const name = `node-${nodes.length}`
     await postgres.run(
@@ -125,7 +129,7 @@ if (await hasPostgres()) {
         on conflict (id) do update set seen_at = clock_timestamp(), left_at = null`,
     )
     const shared = await openSharedCounts({
-      ...{ connect: () => connect(postgres.url, 1), incarnation: name, ticks },
+      ...{ connect: () => connect(postgres.url, 1), incarnation: name, ticks, pools },
     })
     const clock = { ticks, now: () => new Date(Date.now() + ahead) }
     const counters = openCounters(config, clock, NO_BOOKS, freeSoFar, { shared })
@@ -273,6 +277,139 @@ if (await hasPostgres()) {
       }))
   })
 
+  if (await hasValkey())
+    describe('a limit by minutes that is split through Valkey', () => {
+      let valkey: ValkeyServer
+      const clients: Valkey[] = []
+      beforeAll(async () => {
+        valkey = await startValkey()
+      })
+      afterAll(() => valkey[Symbol.asyncDispose]())
+      afterEach(async () => {
+        for (const client of clients.splice(0)) await client.close()
+      })
+
+      /** Opens a node whose connection tells when its state changes. */
+      async function openPooled(config: Config, prefix = 'tests:') {
+        let changed = Promise.withResolvers<void>()
+        const onState = () => changed.resolve()
+        const url = valkey.url
+        const client = await Valkey.open({ url, prefix, scripts: POOL_SCRIPTS, onState })
+        clients.push(client)
+        const pools = openPools(client, name => name)
+        const node = await open(config, 0, 0, systemClock.ticks, pools)
+        const awaitState = async (isUp: boolean) => {
+          while (client.state.isUp !== isUp) {
+            changed = Promise.withResolvers()
+            await changed.promise
+          }
+        }
+        return { ...node, client, awaitState }
+      }
+
+      const openThreePooled = async (config: Config) => [
+        await openPooled(config),
+        await openPooled(config),
+        await openPooled(config),
+      ]
+
+      /** Has twelve callers make calls one after the other. */
+      async function call(nodes: TestNode[], calls: number, meanwhile?: (i: number) => unknown) {
+        const statuses: number[] = []
+        let next = 0
+        const run = async () => {
+          for (let i = next++; i < calls; i = next++) {
+            await meanwhile?.(i)
+            statuses.push(await attempt(() => nodes[i % nodes.length]?.counters.take(claim())))
+            await Bun.sleep(0)
+          }
+        }
+        await Promise.all(Array.from({ length: 12 }, run))
+        return {
+          allowed: count(statuses, 200),
+          refused: count(statuses, 429),
+          all: statuses.length,
+        }
+      }
+
+      const sum = (nodes: TestNode[]) =>
+        nodes.reduce((trips, { shared }) => trips + shared.trips, 0)
+
+      test('holds exactly, with half the trips', () =>
+        withinMinute(async () => {
+          const config = configure({ requests_per_minute: 600 })
+          const three = await openThreePooled(config)
+          const before = sum(three)
+          expect(await call(three, 3_000)).toEqual({ allowed: 600, refused: 2_400, all: 3_000 })
+          expect(sum(three) - before).toBeLessThanOrEqual(45)
+        }))
+
+      test('is used up wherever it lies before anybody is refused', () =>
+        withinMinute(async () => {
+          const three = await openThreePooled(configure({ requests_per_minute: 50 }))
+          for (const { counters } of three)
+            expect(await attempt(() => counters.take(claim()))).toBe(200)
+          for (let i = 3; i < 50; i++)
+            expect(await attempt(() => three[0]?.counters.take(claim()))).toBe(200)
+          for (const { counters } of three)
+            expect(await attempt(() => counters.take(claim()))).toBe(429)
+        }))
+
+      test('holds while Valkey is killed and comes back, and no call fails', () =>
+        withinMinute(async () => {
+          const three = await openThreePooled(configure({ requests_per_minute: 600 }))
+          const tally = await call(three, 3_000, async i => {
+            if (i === 150) await valkey.stop()
+            if (i === 300) {
+              await valkey.start()
+              await Promise.all(three.map(({ awaitState }) => awaitState(true)))
+            }
+          })
+          expect(tally.allowed).toBeGreaterThan(300)
+          expect(tally.allowed).toBeLessThanOrEqual(600)
+          expect(tally.allowed + tally.refused).toBe(3_000)
+        }))
+
+      test('is usable as a whole, whoever calls what and gives it back', async () => {
+        await checkUsable(await openThreePooled(configure({})), 6)
+      }, 60_000)
+
+      test('holds while Valkey is emptied, or stands still', () =>
+        withinMinute(async () => {
+          const three = await openThreePooled(configure({ requests_per_minute: 600 }))
+          const tally = await call(three, 2_000, async i => {
+            if (i === 100) await valkey.run('FLUSHALL')
+            if (i === 200) valkey.freeze(true)
+            if (i !== 400) return
+            valkey.freeze(false)
+            await Promise.all(three.map(({ awaitState }) => awaitState(true)))
+          })
+          expect(tally.allowed).toBeGreaterThan(300)
+          expect(tally.allowed).toBeLessThanOrEqual(600)
+          expect(tally.allowed + tally.refused).toBe(2_000)
+        }))
+
+      test('is exact without Valkey, and for another gateway beside it', () =>
+        withinMinute(async () => {
+          const config = configure({ requests_per_minute: 60 })
+          const pooled = await openPooled(config)
+          const nodes = [pooled, await openPooled(config, 'others:'), await open(config)]
+          expect(await call(nodes, 300)).toEqual({ allowed: 60, refused: 240, all: 300 })
+        }))
+
+      test('has lines of a batch take half of it at most', () =>
+        withinMinute(async () => {
+          const three = await openThreePooled(configure({ requests_per_minute: 100 }))
+          const statuses: number[] = []
+          for (let i = 0; i < 60; i++)
+            statuses.push(
+              await attempt(() => three[i % 3]?.counters.take({ ...claim(), isInBatch: true })),
+            )
+          expect(count(statuses, 200)).toBe(50)
+          expect(await call(three, 100)).toEqual({ allowed: 50, refused: 50, all: 100 })
+        }))
+    })
+
   test('what is left of a window of the database is never used in the next one', async () => {
     const LENGTH = 200
     const LIMIT = 40
@@ -337,8 +474,8 @@ if (await hasPostgres()) {
     expect(await list('counts')).toEqual(['new'])
   })
 
-  test('no limit is passed and all of it is usable, whoever calls what and gives it back', async () => {
-    const three = await openThree(configure({}))
+  /** Has nodes take and give back what chance says. */
+  async function checkUsable(three: TestNode[], numRuns: number): Promise<void> {
     const call = fc.record({
       node: fc.nat(2),
       calls: fc.integer({ min: 1, max: 30 }),
@@ -380,7 +517,11 @@ if (await hasPostgres()) {
         expect(most).toBe(limit)
       }),
     )
-    await fc.assert(property, { numRuns: 25 })
+    await fc.assert(property, { numRuns })
+  }
+
+  test('no limit is passed and all of it is usable, whoever calls what and gives it back', async () => {
+    await checkUsable(await openThree(configure({})), 25)
   }, 120_000)
 
   describe('calls at once', () => {

@@ -2,6 +2,7 @@ import type { Gateway } from '../../../app/gateway.ts'
 import { GatewayError } from '../../../base/errors.ts'
 import { toUsd } from '../../../base/money.ts'
 import { getCallStatus, listIgnored } from '../../../observability/generations.ts'
+import type { ValkeyState } from '../../../store/valkey.ts'
 import { createLog, type Level, type Log, type LogFormat, openLineWriter } from '../../log.ts'
 import { describeSystemError } from '../../system-errors.ts'
 
@@ -75,6 +76,10 @@ export function createServerLog(
       consequence: 'what cannot be written is refused until it can',
     }),
   )
+  const logValkey = ({ isUp, words }: ValkeyState) =>
+    log(isUp ? 'info' : 'warn', 'valkey.changed', { valkey: words })
+  gateway.events.on('valkey.changed', logValkey)
+  if (gateway.hot) logValkey(gateway.hot.state)
   gateway.events.on('node.lost', () =>
     log('error', 'node.lost', {
       consequence: 'another server has claimed this database: this one ends',
