@@ -20,6 +20,7 @@ import { createSealStore, type readColumns } from './postgres/seals.ts'
 import { createSharedStore } from './postgres/shared.ts'
 import { createWriter } from './postgres/write.ts'
 import type { RecordLog } from './record-log.ts'
+import { ChangeFeed } from './sql/changes.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
 import { createIdempotencyStore } from './sql/idempotency.ts'
 import { createInspector } from './sql/inspection.ts'
@@ -73,9 +74,13 @@ export async function openPostgres({
     log: recordLog,
   })
   let columns: Awaited<ReturnType<typeof readColumns>>
+  let feed: ChangeFeed
   try {
     columns = await openSchema(pool, { secrets, place: describeDatabase(url), ...given })
     onGarbled?.(await recording.restore())
+    feed = await ChangeFeed.open((text, places) =>
+      answerWithin(PATIENCE.version, () => run(pool, text, places)),
+    )
   } catch (error) {
     await pool.close()
     throw error
@@ -83,7 +88,7 @@ export async function openPostgres({
   const kysely = openKysely(pool)
   const sealer = createSealer({ kysely, mac: secrets.mac, getColumns: () => columns })
   const name = crypto.randomUUID()
-  const writer = createWriter(pool, sealer, name)
+  const writer = createWriter(pool, { seal: sealer, feed, name })
   const { write, writeQuietly } = writer
   const nouns = openNouns(
     {
@@ -129,6 +134,7 @@ export async function openPostgres({
       )
       return Number(row.changes) - writer.changes
     },
+    changes: { read: () => feed.read() },
     nodes: createNodeStore(pool, self),
     shared: createSharedStore(pool, name),
     openCounts: (incarnation, ticks) =>

@@ -17,7 +17,11 @@ export function createKeyStore(
   openReader: OpenReader,
 ): KeyStore {
   return {
-    all: async () => PackedRows.pack(KEY_PACKING, await readInTurns(openReader('keys', renderKey))),
+    async all(hashes) {
+      const reader = openReader('keys', renderKey)
+      if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
+      return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
+    },
     insert: (key, entry) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),

@@ -1,4 +1,4 @@
-import type { RawBuilder } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { yieldToEventLoop } from '../../base/clock.ts'
 import type { PageOfRows } from '../../base/packed-rows.ts'
 import type { Tables } from './tables.ts'
@@ -21,13 +21,18 @@ interface RowReader {
   findNext(after: number): Promise<number | null>
   /** Reads the rows of some places, from the first to the last, one a line; null if there are none. */
   read(first: number, last: number): Promise<{ rows: Uint8Array | null; count: number }>
+  /** Reads the fields of the rows that have one of these values in a column. */
+  readSome(column: string, values: string[]): Promise<unknown[][]>
 }
 
 /**
  * Reads all rows of a table in turns, in the order of their places. What another process changes
  * meanwhile may be among them or not.
  */
-export async function readInTurns({ findNext, read }: RowReader): Promise<PageOfRows[]> {
+export async function readInTurns({
+  findNext,
+  read,
+}: Pick<RowReader, 'findNext' | 'read'>): Promise<PageOfRows[]> {
   const pages: PageOfRows[] = []
   for (let first = await findNext(Number.MIN_SAFE_INTEGER); first !== null; ) {
     const last = first + AT_ONCE - 1
@@ -37,4 +42,27 @@ export async function readInTurns({ findNext, read }: RowReader): Promise<PageOf
     await yieldToEventLoop()
   }
   return pages
+}
+
+/** Reads rows by a column, each as the list that it is rendered as. */
+export async function readSome(
+  kysely: Kysely<Tables>,
+  {
+    from,
+    row,
+    column,
+    values,
+  }: {
+    from: RawBuilder<unknown>
+    row: RawBuilder<string>
+    column: string
+    values: string[]
+  },
+): Promise<unknown[][]> {
+  if (values.length === 0) return []
+  const found = sql<{ row: string }>`
+    select cast(${row} as text) as row from ${from} where ${sql.ref(column)} in (${sql.join(values)})
+  `
+  const { rows } = await found.execute(kysely)
+  return rows.map(({ row }) => JSON.parse(row))
 }
