@@ -17,9 +17,10 @@ export function createAssignmentStore(
   write: Write,
   openReader: OpenReader,
 ): AssignmentStore {
+  let reader: ReturnType<OpenReader> | undefined
   return {
     async all(names) {
-      const reader = openReader('guardrail_keys', renderAssignment)
+      reader ??= openReader('guardrail_keys', renderAssignment)
       const assigned = kysely
         .selectFrom('guardrail_members')
         .select(['id', 'guardrail_id', 'user_id as assignee', 'assigned_by', 'created_at'])

@@ -16,9 +16,10 @@ export function createKeyStore(
   write: Write,
   openReader: OpenReader,
 ): KeyStore {
+  let reader: ReturnType<OpenReader> | undefined
   return {
     async all(hashes) {
-      const reader = openReader('keys', renderKey)
+      reader ??= openReader('keys', renderKey)
       if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
       return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
     },

@@ -44,25 +44,27 @@ export async function readInTurns({
   return pages
 }
 
-/** Reads rows by a column, each as the list that it is rendered as. */
-export async function readSome(
+/**
+ * Creates the function that reads rows by a column, each as the list that it is rendered as. The
+ * statement is made once: that takes longer than a few rows.
+ */
+export function createSomeReader(
   kysely: Kysely<Tables>,
-  {
-    from,
-    row,
-    column,
-    values,
-  }: {
-    from: RawBuilder<unknown>
-    row: RawBuilder<string>
-    column: string
-    values: string[]
-  },
-): Promise<unknown[][]> {
-  if (values.length === 0) return []
-  const found = sql<{ row: string }>`
-    select cast(${row} as text) as row from ${from} where ${sql.ref(column)} in (${sql.join(values)})
-  `
-  const { rows } = await found.execute(kysely)
-  return rows.map(({ row }) => JSON.parse(row))
+  from: RawBuilder<unknown>,
+  row: RawBuilder<string>,
+): RowReader['readSome'] {
+  const compile = (column: string) =>
+    sql<{ row: string }>`
+      select cast(${row} as text) as row from ${from}
+      where ${sql.ref(column)} in (select value from json_each(${''}))
+    `.compile(kysely)
+  const compiled = new Map<string, ReturnType<typeof compile>>()
+  return async (column, values) => {
+    if (values.length === 0) return []
+    const query = compiled.get(column) ?? compile(column)
+    compiled.set(column, query)
+    const parameters = [...query.parameters.slice(0, -1), JSON.stringify(values)]
+    const { rows } = await kysely.executeQuery<{ row: string }>({ ...query, parameters })
+    return rows.map(found => JSON.parse(found.row))
+  }
 }
