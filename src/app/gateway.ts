@@ -548,11 +548,10 @@ async function openMemory(
     for (const tell of policyWatchers) tell()
   }
   const byId = ({ id }: { id: string }) => id
-  // A policy is found by its key, whose own guardrail is one of those that it is built from.
-  const onChangeOf = (names?: Iterable<string>) => {
-    const hashes = names && groupAssignees([...names])
-    if (!hashes || hashes.members.length > 0) return onChange()
-    for (const hash of hashes.keys) policies.delete(hash)
+  // Of keys whose policies alone are built from what has changed.
+  const onChangeOf = (hashes?: Iterable<string>) => {
+    if (!hashes) return onChange()
+    for (const hash of hashes) policies.delete(hash)
     for (const tell of policyWatchers) tell()
   }
   const keys = await KeyMirror.openKeys(hashes => store.keys.all(hashes), {
@@ -587,7 +586,10 @@ async function openMemory(
     }),
     assignments: await PackedMirror.openPacked(ASSIGNMENT_PACKING, {
       read: names => store.assignments.all(names),
-      onChange: onChangeOf,
+      onChange(names) {
+        const { keys, members } = groupAssignees([...(names ?? [])])
+        onChangeOf(names && members.length === 0 ? keys : undefined)
+      },
     }),
     guardrails: await Mirror.open({
       read: ids => store.guardrails.all(ids),
