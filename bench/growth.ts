@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { openGateway } from '../src/app/gateway.ts'
 import { type Child, pinSelf } from '../src/cli/bench/children.ts'
 import { getText } from '../src/cli/bench/connection.ts'
 import { type Home, runVerb, startGateway } from '../src/cli/bench/contenders.ts'
@@ -9,6 +10,8 @@ import { Caller } from '../src/cli/bench/generator.ts'
 import { createCpuReader, readCpu } from '../src/cli/bench/procfs.ts'
 import { computeSpread, shuffle } from '../src/cli/bench/statistics.ts'
 import { renderRequest } from '../src/cli/bench/wire.ts'
+import { getOperator } from '../src/resources/actor.ts'
+import { createKey } from '../src/resources/keys.ts'
 import {
   CORES,
   type Contender,
@@ -26,7 +29,7 @@ const USAGE = `bun run bench/growth.ts [--data DIRECTORY] [--records N] [--keys 
 
 Compares a gateway whose data directory has grown with an empty one: the CPU that a call costs in
 each, in turns of less than a second; the start; the first pages of lists; how long others wait
-while another process changes a key; and the memory of a key. Makes the grown directory in a
+while another process changes a key, and what that costs; and the memory of a key. Makes the grown directory in a
 temporary place, in about ten minutes, unless --data names one with records: it is filled up, and
 stays. GATEWAY_BIN names another program than dist/gateway.
 `
@@ -38,6 +41,9 @@ const CALLERS = 1_000
 const STARTS = 5
 const READS = 15
 const CHANGES = 5
+/** So many changes a server hears of, with so many milliseconds between them. */
+const FOLLOWED = 100
+const PAUSE = 100
 /** The record of one call, and the lists whose first page is measured. */
 const LISTS = [
   '/generation?id={id}',
@@ -105,6 +111,7 @@ async function main(): Promise<void> {
   await measureReads(servers.grown, management, records)
   await measureCalls(servers, keys)
   await measureChanges(homes, servers)
+  await measureFollowing(homes, servers)
   for (const server of Object.values(servers)) await server.stop()
   await measureKeyMemory(directory)
 }
@@ -253,6 +260,24 @@ async function measureChanges(homes: Pair<Home>, servers: Pair<Contender>): Prom
   printPair('longest wait in half a second, ms', quiet)
   printPair('longest wait with a change, ms', waits)
   printPair('CPU of that time, ms', costs)
+}
+
+/** Measures what it costs a server that another process changes something. */
+async function measureFollowing(homes: Pair<Home>, servers: Pair<Contender>): Promise<void> {
+  for (const which of ['empty', 'grown'] as const) {
+    const gateway = await openGateway({ data: homes[which].data })
+    const cpu = createCpuReader(servers[which].pid)
+    await Bun.sleep(FOLLOWED * PAUSE)
+    const idle = cpu()
+    const busy = createCpuReader(servers[which].pid)
+    for (let n = 0; n < FOLLOWED; n++) {
+      await createKey(gateway, getOperator(gateway), { name: `followed ${n}` })
+      await Bun.sleep(PAUSE)
+    }
+    const cost = (busy() - idle) / FOLLOWED / 1_000
+    print(`a change of another process, ${which}: ${cost.toFixed(2)} ms of CPU`)
+    await gateway.close()
+  }
 }
 
 /** Asks for `/health` until the work is done, and returns the longest wait in milliseconds. */

@@ -37,7 +37,7 @@ import type { ServerTool } from '../extensions/server-tool.ts'
 import { TOOLS } from '../extensions/tools/registry.ts'
 import { createVideoJobs, type PollPace } from '../extensions/videos/poller.ts'
 import type { VideoJobs } from '../extensions/world.ts'
-import { ASSIGNMENT_PACKING } from '../limits/assignments/packing.ts'
+import { ASSIGNMENT_PACKING, groupAssignees } from '../limits/assignments/packing.ts'
 import type { Assignment } from '../limits/assignments/store.ts'
 import type { Budget } from '../limits/budgets/store.ts'
 import { buildBudgetName } from '../limits/budgets.ts'
@@ -108,6 +108,7 @@ import type { Claim, ClaimEvents } from '../store/postgres/nodes.ts'
 import { takeRecordLog } from '../store/record-log.ts'
 import { hasDataSecret, loadDataSecret, readPreviousSecret } from '../store/secret.ts'
 import { openSpool } from '../store/spool.ts'
+import type { Change } from '../store/sql/changes.ts'
 import { lockData } from '../store/sqlite/lock.ts'
 import { openSqlite, type SqliteOptions } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'
@@ -413,16 +414,16 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
   // Read before everything else: what another process writes meanwhile is picked up later.
   let version = await store.version()
   const byok = new DecryptedKeys(
-    () => readByokKeys(gateway),
+    ids => readByokKeys(gateway, ids),
     key => events.publish('byok.unreadable', key),
   )
   let endLoops: () => void = () => undefined
   const destinations = new OpenedDestinations(
-    () => readDestinations(gateway),
+    ids => readDestinations(gateway, ids),
     () => events.publish('destinations.changed', {}),
   )
   const alerts = new Mirror<Alert>({
-    read: () => store.alerts.all(),
+    read: ids => store.alerts.all(ids),
     getName: ({ id }) => id,
     onChange: () => events.publish('alerts.changed', {}),
   })
@@ -517,13 +518,15 @@ export async function openGateway(overrides: Partial<GatewayParts> = {}): Promis
     catchUp: shareRuns(async () => {
       const now = await store.version()
       if (now === version) return false
-      await reload(gateway)
+      const { changes, take } = await store.changes.read()
+      await reload(gateway, changes)
+      take()
       await gateway.warm.endGone(gateway)
       version = now
       return true
     }),
     refresh: shareRuns(async () => {
-      await reload(gateway)
+      await reload(gateway, null)
       return true
     }),
     lock: () => lockStore(store, data, clock),
@@ -591,9 +594,15 @@ async function openMemory(
     for (const tell of policyWatchers) tell()
   }
   const byId = ({ id }: { id: string }) => id
-  const keys = await KeyMirror.openKeys(() => store.keys.all(), {
-    onChange() {
-      onChange()
+  // Of keys whose policies alone are built from what has changed.
+  const onChangeOf = (hashes?: Iterable<string>) => {
+    if (!hashes) return onChange()
+    for (const hash of hashes) policies.delete(hash)
+    for (const tell of policyWatchers) tell()
+  }
+  const keys = await KeyMirror.openKeys(hashes => store.keys.all(hashes), {
+    onChange(hashes) {
+      onChangeOf(hashes)
       onKeysChange()
     },
     // As the store does.
@@ -607,18 +616,32 @@ async function openMemory(
     byok,
     destinations,
     alerts,
-    workspaces: await Mirror.open({ read: () => store.workspaces.all(), getName: byId, onChange }),
+    workspaces: await Mirror.open({
+      read: ids => store.workspaces.all(ids),
+      getName: byId,
+      onChange,
+    }),
     budgets: await Mirror.open({
-      read: () => store.budgets.all(),
+      read: names => store.budgets.all(names),
       getName: buildBudgetName,
       onChange,
     }),
-    presets: await Mirror.open({ read: () => store.presets.all(), getName: buildPresetName }),
+    presets: await Mirror.open({
+      read: names => store.presets.all(names),
+      getName: buildPresetName,
+    }),
     assignments: await PackedMirror.openPacked(ASSIGNMENT_PACKING, {
-      read: () => store.assignments.all(),
+      read: names => store.assignments.all(names),
+      onChange(names) {
+        const { keys, members } = groupAssignees([...(names ?? [])])
+        onChangeOf(names && members.length === 0 ? keys : undefined)
+      },
+    }),
+    guardrails: await Mirror.open({
+      read: ids => store.guardrails.all(ids),
+      getName: byId,
       onChange,
     }),
-    guardrails: await Mirror.open({ read: () => store.guardrails.all(), getName: byId, onChange }),
     credits: await store.credits.computeTotal(),
     forgetWorkspace(id) {
       forgetWorkspace(memory, id)
@@ -641,13 +664,23 @@ function forgetWorkspace(memory: Memory, id: string): void {
   memory.alerts.deleteWhere(isInWorkspace)
 }
 
-async function reload(gateway: Gateway): Promise<void> {
+/** Reads again what has changed, or everything, and has all of it change in one step. */
+async function reload(gateway: Gateway, changes: Change[] | null): Promise<void> {
   const { memory } = gateway
-  await reloadCredits(gateway)
-  // In the order of the fields: a guardrail must be loaded before it is assigned.
-  for (const part of Object.values(memory)) if (part instanceof Mirror) await part.reload()
-  await gateway.ledger.catchUp()
-  memory.policies.clear()
+  const changed = changes && Map.groupBy(changes, ({ noun }) => noun)
+  if (changed?.has('credits') ?? true) {
+    await reloadCredits(gateway)
+    // An opening is written with its credit.
+    await gateway.ledger.catchUp()
+  }
+  await Mirror.readAgain(
+    Object.entries(memory).flatMap(([noun, part]) => {
+      if (!(part instanceof Mirror) || (changed && !changed.has(noun))) return []
+      const names = changed?.get(noun)?.map(({ name }) => name)
+      return [[part, names && !names.includes('') ? new Set(names) : null] as const]
+    }),
+  )
+  if (!changes) memory.policies.clear()
   gateway.events.publish('store.reloaded', {})
 }
 

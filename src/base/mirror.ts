@@ -7,12 +7,15 @@ const AT_ONCE = 4_000
 
 /** Where a mirror gets its values, and what it calls when they change. */
 interface MirrorSource<Value> {
-  /** Reads everything from the store. The values replace the old ones in the same step. */
-  read(): Promise<Iterable<Value>>
+  /** Reads everything from the store, or what has these names. */
+  read(names?: string[]): Promise<Iterable<Value>>
   /** Returns the name of a value, which never changes. */
   getName(value: NoInfer<Value>): string
-  /** Called after every change, so that anything derived from the values can be computed again. */
-  onChange?(): void
+  /**
+   * Called after every change, so that what is derived from the values can be computed again: from
+   * those of these names, or from all.
+   */
+  onChange?(names?: Iterable<string>): void
 }
 
 /** What a mirror holds its values in: a `Map`, or what can do the same. */
@@ -25,6 +28,10 @@ interface Table<Value> {
   set(name: string, value: Value): unknown
   delete(name: string): unknown
 }
+
+/** A mirror of whichever values. */
+// biome-ignore lint/suspicious/noExplicitAny: each reads its own values.
+type AnyMirror = Mirror<any>
 
 /**
  * An in-memory copy of what a store has of one noun, by name, so that no request reads a database.
@@ -76,8 +83,9 @@ export class Mirror<Value> {
   }
 
   set(value: Value): void {
-    this.#put(this.#source.getName(value), value)
-    this.#notify()
+    const name = this.#source.getName(value)
+    this.#put(name, value)
+    this.#source.onChange?.([name])
   }
 
   /**
@@ -99,14 +107,15 @@ export class Mirror<Value> {
 
   delete(name: string): void {
     this.#remove(name)
-    this.#notify()
+    this.#source.onChange?.([name])
   }
 
   /** Deletes the values that match, and returns them. */
   deleteWhere(predicate: (value: Value) => boolean): Value[] {
     const deleted = this.filter(predicate)
-    for (const value of deleted) this.#remove(this.#source.getName(value))
-    if (deleted.length > 0) this.#notify()
+    const names = deleted.map(value => this.#source.getName(value))
+    for (const name of names) this.#remove(name)
+    if (names.length > 0) this.#source.onChange?.(names)
     return deleted
   }
 
@@ -115,7 +124,7 @@ export class Mirror<Value> {
     if (this.#changes.size > 0) for (const name of [...this.#values.keys()]) this.#remove(name)
     this.#values = new Map()
     for (const value of values) this.#put(this.#source.getName(value), value)
-    this.#notify()
+    this.#source.onChange?.()
   }
 
   /**
@@ -123,19 +132,66 @@ export class Mirror<Value> {
    * step. Changes that this process makes meanwhile are kept, since the values read may be older.
    * Many values are indexed in turns.
    */
-  async reload(): Promise<void> {
+  reload(): Promise<void> {
+    return Mirror.readAgain([[this, null]])
+  }
+
+  /**
+   * Reads what has these names again, or everything, and has all mirrors change in one step. Throws
+   * what a read throws, and then none has changed.
+   */
+  static async readAgain(parts: Iterable<[AnyMirror, ReadonlySet<string> | null]>): Promise<void> {
+    const begun = Array.from(parts, ([mirror, names]) => mirror.#begin(names))
+    try {
+      for (const { read } of begun) await read()
+      for (const { replace } of begun) replace()
+    } finally {
+      for (const { end } of begun) end()
+    }
+    for (const { notify } of begun) notify()
+  }
+
+  #begin(wanted: ReadonlySet<string> | null) {
+    const names = wanted && this.holdsFew(wanted) ? [...wanted] : undefined
     const changes = new Map<string, Value | undefined>()
     this.#changes.add(changes)
-    try {
-      const read = await this.index(await this.#source.read())
-      for (const [name, value] of changes)
-        if (value === undefined) read.delete(name)
-        else read.set(name, value)
-      this.#values = read
-    } finally {
-      this.#changes.delete(changes)
+    let found: Table<Value> = new Map<string, Value>()
+    return {
+      read: async () => {
+        found = await this.index(await this.#source.read(names))
+      },
+      replace: () => {
+        if (names) this.#replaceSome(names, found, changes)
+        else this.#replaceAll(found, changes)
+      },
+      end: () => this.#changes.delete(changes),
+      notify: () => this.#source.onChange?.(names),
     }
-    this.#notify()
+  }
+
+  #replaceAll(found: Table<Value>, changes: Map<string, Value | undefined>): void {
+    for (const [name, value] of changes)
+      if (value === undefined) found.delete(name)
+      else found.set(name, value)
+    this.#values = found
+  }
+
+  #replaceSome(
+    names: string[],
+    found: Table<Value>,
+    changes: Map<string, Value | undefined>,
+  ): void {
+    for (const name of names) {
+      if (changes.has(name)) continue
+      const value = found.get(name)
+      if (value !== undefined) this.#put(name, value)
+      else if (this.#values.has(name)) this.#remove(name)
+    }
+  }
+
+  /** Whether these are so few that it is better to read them than all. */
+  protected holdsFew(_names: ReadonlySet<string>): boolean {
+    return true
   }
 
   /** What holds the values. */
@@ -165,10 +221,6 @@ export class Mirror<Value> {
     this.#values.delete(name)
     for (const changes of this.#changes) changes.set(name, undefined)
   }
-
-  #notify(): void {
-    this.#source.onChange?.()
-  }
 }
 
 /** Returns a change that overwrites these fields of a value. */
@@ -178,6 +230,9 @@ export const overlay =
 
 /** Text that is in a row as it is: without quotes, backslashes and letters that may be escaped. */
 const PLAIN = /^[\w .:@/-]+$/
+
+/** So many values may be over the rows, and half of all. */
+const MOST_CHANGED = 4_096
 
 /** So many values that were asked for last are kept. */
 const RECENT = 4_096
@@ -233,6 +288,12 @@ export class PackedMirror<Value extends { created_at: string }> extends Mirror<V
     return { first: pickFirst(listed, query.count, compare), total: listed.length }
   }
 
+  /** Not where so much has changed that reading all packs it again. */
+  protected override holdsFew({ size }: ReadonlySet<string>): boolean {
+    const { table } = this
+    return !(table instanceof OverlaidRows) || table.changed + size < MOST_CHANGED + table.size / 2
+  }
+
   protected override async index(values: Iterable<Value>): Promise<Table<Value>> {
     return values instanceof PackedRows ? new OverlaidRows(values) : super.index(values)
   }
@@ -264,6 +325,11 @@ class OverlaidRows<Value extends { created_at: string }> implements Table<Value>
 
   get size(): number {
     return this.#size
+  }
+
+  /** How many values were packed, or not there, when the rows were read. */
+  get changed(): number {
+    return this.#others.size - this.#rows.others.length
   }
 
   get(name: string): Value | undefined {

@@ -422,8 +422,11 @@ function decryptConfig(
 }
 
 /** Reads every destination and decrypts it. */
-export async function readDestinations(world: DestinationWorld): Promise<OpenedDestination[]> {
-  const destinations = await world.store.destinations.all()
+export async function readDestinations(
+  world: DestinationWorld,
+  ids?: string[],
+): Promise<OpenedDestination[]> {
+  const destinations = await world.store.destinations.all(ids)
   return destinations.map(destination =>
     openDestination(world, destination, world.memory.destinations.get(destination.id)),
   )

@@ -170,8 +170,11 @@ export const listUnreadableByokKeys = ({ memory: { byok } }: CatalogWorld): Byok
  * Reads every provider key and decrypts each as the iterator reaches it. Keeps what was built from
  * a credential that has not changed.
  */
-export async function readByokKeys(world: CatalogWorld): Promise<Iterable<DecryptedKey>> {
-  const keys = await world.store.byok.all()
+export async function readByokKeys(
+  world: CatalogWorld,
+  ids?: string[],
+): Promise<Iterable<DecryptedKey>> {
+  const keys = await world.store.byok.all(ids)
   // Lazily: the config may have changed since the read, and with it where a key goes.
   return keys.values().map(key => decryptKey(world, key, world.memory.byok.get(key.id)))
 }

@@ -21,6 +21,7 @@ import { createSharedStore } from './postgres/shared.ts'
 import { createWriter, runSteps } from './postgres/write.ts'
 import type { RecordLog } from './record-log.ts'
 import { buildAuditInsert } from './sql/audit.ts'
+import { ChangeFeed } from './sql/changes.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
 import { createIdempotencyStore } from './sql/idempotency.ts'
 import { createInspector } from './sql/inspection.ts'
@@ -74,9 +75,13 @@ export async function openPostgres({
     log: recordLog,
   })
   let columns: Awaited<ReturnType<typeof readColumns>>
+  let feed: ChangeFeed
   try {
     columns = await openSchema(pool, { secrets, place: describeDatabase(url), ...given })
     onGarbled?.(await recording.restore())
+    feed = await ChangeFeed.open((text, places) =>
+      answerWithin(PATIENCE.version, () => run(pool, text, places)),
+    )
   } catch (error) {
     await pool.close()
     throw error
@@ -84,7 +89,7 @@ export async function openPostgres({
   const kysely = openKysely(pool)
   const sealer = createSealer({ kysely, mac: secrets.mac, getColumns: () => columns })
   const name = crypto.randomUUID()
-  const writer = createWriter(pool, sealer, name)
+  const writer = createWriter(pool, { seal: sealer, feed, name })
   const { write, writeQuietly } = writer
   const nouns = openNouns(
     {
@@ -130,6 +135,7 @@ export async function openPostgres({
       )
       return Number(row.changes) - writer.changes
     },
+    changes: { read: () => feed.read() },
     nodes: createNodeStore(pool, self, {
       transact: writer.transact,
       append: (connection, entry) =>

@@ -8,6 +8,7 @@ import { replaceMethods } from './methods.ts'
 import { type GivenSecret, requireOwnSecret } from './own-secret.ts'
 import type { RecordLog } from './record-log.ts'
 import type { Spool } from './spool.ts'
+import { ChangeFeed, type Entry } from './sql/changes.ts'
 import { claimOwner, openNouns } from './sql/contents.ts'
 import { createInspector } from './sql/inspection.ts'
 import { createRollupStore } from './sql/rollups.ts'
@@ -127,7 +128,10 @@ export async function openSqlite({
     return columns
   }
   const sealer = createSealer({ kysely, mac: secrets.mac, getColumns })
-  const writers = createWriters(db, sealer, isInMemory ? null : path)
+  const feed = await ChangeFeed.open(async (text, values) =>
+    db.query<Entry, number[]>(text).all(...values),
+  )
+  const writers = createWriters(db, { seal: sealer, feed, path: isInMemory ? null : path })
   const copier = recordLog?.isOpen ? createLogCopier(path) : null
   const nouns = openNouns(
     { kysely, ...writers, openReader: createReader(kysely), recording, messages },
@@ -153,6 +157,7 @@ export async function openSqlite({
     ...stores,
     owner: candidate => claimOwner(kysely, writers.write, candidate),
     version: createVersionReader(db),
+    changes: { read: () => feed.read() },
     async close() {
       // What cannot be written now is in the log, for the next start.
       await recording.flush().catch(() => undefined)

@@ -6,6 +6,7 @@ import type { Owner } from '../resources/workspaces/store.ts'
 import type { NodeCounts } from './postgres/counts.ts'
 import type { NodeStore } from './postgres/nodes.ts'
 import type { SharedStore } from './postgres/shared.ts'
+import type { ChangeStore } from './sql/changes.ts'
 import type { openNouns } from './sql/contents.ts'
 import type { Pools } from './valkey/pools.ts'
 
@@ -31,5 +32,7 @@ export interface Store extends Omit<ReturnType<typeof openNouns>, 'ledger'> {
   owner(candidate: Owner): Promise<Owner>
   /** Returns a number that changes exactly when another process has written. */
   version(): Promise<number>
+  /** What other processes change of what is in memory, in the order in which they do. */
+  changes: ChangeStore
   close(): Promise<void>
 }

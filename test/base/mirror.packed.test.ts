@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
-import { PackedMirror } from '../../src/base/mirror.ts'
+import { Mirror, PackedMirror } from '../../src/base/mirror.ts'
 import {
   NO_MARK,
   type PackedQuery,
@@ -145,6 +145,23 @@ describe('packed values', () => {
       false,
       true,
     ])
+  })
+
+  test('are packed again once most have changed, and until then read by their names', async () => {
+    const asked: (number | undefined)[] = []
+    const mirror = await PackedMirror.openPacked(PACKING, {
+      read: (names?: string[]) => {
+        asked.push(names?.length)
+        return pack(notes)
+      },
+    })
+    const again = () => Mirror.readAgain([[mirror, new Set([hash(1), hash(2)])]])
+    await again()
+    for (let n = 0; n < 9_000; n++) mirror.set({ ...buildNote(n), text: 'changed' })
+    await again()
+    expect(mirror.get(hash(3))?.text).toBe(buildNote(3).text)
+    await again()
+    expect(asked).toEqual([undefined, 2, undefined, 2])
   })
 
   test('of no rows at all are none', async () => {

@@ -78,6 +78,54 @@ describe('a change that is written first', () => {
   })
 })
 
+describe('reading some again', () => {
+  const readAgain = (...names: string[]) => Mirror.readAgain([[mirror, new Set(names)]])
+
+  test('picks up what was added, changed and deleted of these names, and nothing else', async () => {
+    stored = [
+      { name: 'b', text: 'other' },
+      { name: 'c', text: 'three' },
+    ]
+    await readAgain('b', 'c')
+    expect([shown(), changes]).toEqual([{ a: 'one', b: 'other', c: 'three' }, 1])
+    await readAgain('a', 'never')
+    expect([shown(), changes]).toEqual([{ b: 'other', c: 'three' }, 2])
+  })
+
+  test('keeps changes that this process makes during the read', async () => {
+    stored = []
+    const reading = readAgain('a', 'b', 'c')
+    mirror.set({ name: 'a', text: 'mine' })
+    mirror.delete('b')
+    await reading
+    expect(shown()).toEqual({ a: 'mine' })
+  })
+
+  test('changes several mirrors in one step, or none', async () => {
+    const { promise, resolve } = Promise.withResolvers<Note[]>()
+    const late = new Mirror<Note>({ read: () => promise, getName: ({ name }) => name })
+    stored = []
+    const reading = Mirror.readAgain([
+      [mirror, new Set(['a'])],
+      [late, null],
+    ])
+    await Bun.sleep(0)
+    expect(shown()).toEqual({ a: 'one', b: 'two' })
+    resolve([{ name: 'x', text: 'late' }])
+    await reading
+    expect([shown(), late.get('x')?.text]).toEqual([{ b: 'two' }, 'late'])
+    const failing = Promise.withResolvers<Note[]>()
+    const broken = new Mirror<Note>({ read: () => failing.promise, getName: ({ name }) => name })
+    const refused = Mirror.readAgain([
+      [mirror, new Set(['b'])],
+      [broken, null],
+    ])
+    failing.reject(new Error('The disk is gone'))
+    expect(await refused.catch(({ message }) => message)).toBe('The disk is gone')
+    expect(shown()).toEqual({ b: 'two' })
+  })
+})
+
 describe('reloading', () => {
   test('picks up what another process has added, changed and deleted', async () => {
     stored = [

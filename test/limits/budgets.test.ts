@@ -369,15 +369,15 @@ describe('the bounds of calls', () => {
 
   test('keep what this process sets while it reloads', async () => {
     const terminal = await another()
-    await createWorkspace(terminal, getOperator(terminal), { name: 'Team', slug: 'team' })
+    await set('weekly', 3, terminal)
     const { all } = gateway.store.budgets
-    gateway.store.budgets.all = async () => {
-      const read = await all()
+    gateway.store.budgets.all = async names => {
+      const read = await all(names)
       await set('daily', 1)
       return read
     }
     await gateway.catchUp()
-    expect(limits()).toEqual({ daily: 1 })
+    expect(limits()).toEqual({ daily: 1, weekly: 3 })
   })
 })
 

@@ -25,6 +25,15 @@ export function buildAssigneeName({
   return kind === 'key' ? assignee : `member ${assignee}`
 }
 
+/** Finds whose assignments are kept under these names. */
+export function groupAssignees(names: string[]): { keys: string[]; members: string[] } {
+  const start = buildAssigneeName({ kind: 'member', assignee: '' })
+  const [members, keys] = [true, false].map(isMember =>
+    names.filter(name => name.startsWith(start) === isMember),
+  ) as [string[], string[]]
+  return { keys, members: members.map(name => name.slice(start.length)) }
+}
+
 /** The fields of a row. */
 type Row = [
   key_hash: string,

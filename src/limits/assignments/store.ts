@@ -13,7 +13,8 @@ export interface Assignment {
 
 /** Stores assignments: at most one for each key and each member. */
 export interface AssignmentStore {
-  all(): Promise<Iterable<Assignment>>
+  /** Lists all assignments, or those that memory has under these names. */
+  all(names?: string[]): Promise<Iterable<Assignment>>
   /**
    * Adds these, each replacing the one that its assignee had. Throws 409 when a key or a guardrail
    * no longer exists.

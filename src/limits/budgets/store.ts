@@ -21,7 +21,8 @@ export interface Budget {
  * transaction.
  */
 export interface BudgetStore {
-  all(): Promise<Budget[]>
+  /** Lists all budgets, or those that memory has under these names. */
+  all(names?: string[]): Promise<Budget[]>
   /**
    * Sets a budget and, unless undefined, whether callers' own provider keys count in all budgets of
    * the workspace. Throws 404 where the workspace no longer exists, and what `assertLimitsDecrease`

@@ -74,7 +74,8 @@ export interface Guardrail {
 
 /** Stores guardrails. An id is unique: inserting a second one throws 409. */
 export interface GuardrailStore {
-  all(): Promise<Guardrail[]>
+  /** Lists all guardrails, or those that have these ids. */
+  all(ids?: string[]): Promise<Guardrail[]>
   insert(guardrail: Guardrail, entry: AuditEntry): Promise<void>
   /** Replaces the revision before this one. Throws 409 when that is no longer current. */
   replace(guardrail: Guardrail, entry: AuditEntry): Promise<void>

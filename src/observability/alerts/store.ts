@@ -59,7 +59,8 @@ export interface NoticeCounts extends Record<NoticeState['state'], number> {
 
 /** Stores alerts and their notices. A change of an alert is one transaction with its audit entry. */
 export interface AlertStore {
-  all(): Promise<Alert[]>
+  /** Lists all alerts, or those that have these ids. */
+  all(ids?: string[]): Promise<Alert[]>
   /** Inserts an alert. Throws 400 where its workspace is gone, and 409 where that has `most`. */
   insert(alert: Alert, most: number, entry: AuditEntry): Promise<void>
   /** Changes only these fields: another process may have changed the others. */

@@ -232,6 +232,7 @@ class DeliveryQueues implements Deliveries {
 
   // Another process may have let messages wait again that had failed, or dropped them.
   async #lookForReplays(): Promise<void> {
+    if (this.list().every(counts => counts.failed === 0)) return
     const failed = await this.#world.store.deliveries.countFailed().catch(() => null)
     const isLess = (counts: DeliveryCounts) =>
       (failed?.get(counts.destination_id) ?? 0) < counts.failed

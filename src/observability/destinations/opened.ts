@@ -27,7 +27,10 @@ export interface OpenedDestination {
 export class OpenedDestinations extends Mirror<OpenedDestination> {
   #byWorkspace: Map<string, OpenedDestination[]> | undefined
 
-  constructor(read: () => Promise<Iterable<OpenedDestination>>, onChange: () => void) {
+  constructor(
+    read: (ids?: string[]) => Promise<Iterable<OpenedDestination>>,
+    onChange: () => void,
+  ) {
     super({
       read,
       getName: ({ destination }) => destination.id,

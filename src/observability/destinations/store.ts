@@ -33,8 +33,8 @@ export interface Destination {
 
 /** Stores destinations. Each change is one transaction with its audit entry. */
 export interface DestinationStore {
-  /** Returns the destinations that were not deleted. */
-  all(): Promise<Destination[]>
+  /** Returns the destinations that were not deleted: all, or those that have these ids. */
+  all(ids?: string[]): Promise<Destination[]>
   /**
    * Inserts a destination. Throws 400 where the workspace no longer exists, and 409 where it has
    * `most` of this type.

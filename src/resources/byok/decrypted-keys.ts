@@ -24,14 +24,20 @@ export interface DecryptedKey {
 export class DecryptedKeys extends Mirror<DecryptedKey> {
   readonly #report: (unreadable: ByokKey) => void
   #byWorkspace: Map<string, DecryptedKey[]> | undefined
+  /** The sealed credentials of those that cannot be decrypted. */
+  #unreadable = new Set<string>()
 
   /** Reports each key that cannot be decrypted and either is new or could be decrypted before. */
-  constructor(read: () => Promise<Iterable<DecryptedKey>>, report: (unreadable: ByokKey) => void) {
+  constructor(
+    read: (ids?: string[]) => Promise<Iterable<DecryptedKey>>,
+    report: (unreadable: ByokKey) => void,
+  ) {
     super({
       read,
       getName: ({ key }) => key.id,
       onChange: () => {
         this.#byWorkspace = undefined
+        this.#reportUnreadable()
       },
     })
     this.#report = report
@@ -48,10 +54,11 @@ export class DecryptedKeys extends Mirror<DecryptedKey> {
     return this.filter(({ isReadable }) => !isReadable).map(({ key }) => key)
   }
 
-  override async reload(): Promise<void> {
-    const known = new Set(this.listUnreadable().map(({ sealed }) => sealed))
-    await super.reload()
-    for (const key of this.listUnreadable()) if (!known.has(key.sealed)) this.#report(key)
+  #reportUnreadable(): void {
+    const known = this.#unreadable
+    const unreadable = this.listUnreadable()
+    this.#unreadable = new Set(unreadable.map(({ sealed }) => sealed))
+    for (const key of unreadable) if (!known.has(key.sealed)) this.#report(key)
   }
 
   #groupByWorkspace(): Map<string, DecryptedKey[]> {

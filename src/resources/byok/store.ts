@@ -36,8 +36,8 @@ export interface ByokKey {
 
 /** Stores callers' provider keys. An id is unique. */
 export interface ByokStore {
-  /** Returns the keys that were not deleted. */
-  all(): Promise<ByokKey[]>
+  /** Returns the keys that were not deleted: all, or those that have these ids. */
+  all(ids?: string[]): Promise<ByokKey[]>
   insert(key: ByokKey, entry: AuditEntry): Promise<void>
   /** Changes only these fields of a key: another process may have changed the others. */
   update(id: string, change: Partial<ByokKey>, entry: AuditEntry): Promise<void>

@@ -4,7 +4,8 @@ import type { Key } from './store.ts'
 
 /** What is called when keys change. */
 interface KeyListener {
-  onChange(): void
+  /** Those of these hashes have changed, or all. */
+  onChange(hashes?: Iterable<string>): void
   /** A key is deleted. */
   onDelete(hash: string): void
 }
@@ -12,12 +13,14 @@ interface KeyListener {
 /** Holds every key in memory, by hash, and finds one by its secret. */
 export class KeyMirror extends PackedMirror<Key> {
   readonly #listener: KeyListener
-  #rotated: Map<string, Key> | undefined
+  /** The hashes of keys by those of their secrets that are others, or were. */
+  #rotated: Map<string, string> | undefined
 
-  constructor(read: () => Promise<Iterable<Key>>, listener: KeyListener) {
-    const onChange = () => {
-      this.#rotated = undefined
-      listener.onChange()
+  constructor(read: (hashes?: string[]) => Promise<Iterable<Key>>, listener: KeyListener) {
+    const onChange = (hashes?: Iterable<string>) => {
+      if (!hashes) this.#rotated = undefined
+      else if (this.#rotated) for (const hash of hashes) addSecrets(this.#rotated, this.get(hash))
+      listener.onChange(hashes)
     }
     super(KEY_PACKING, { read, onChange })
     this.#listener = listener
@@ -25,7 +28,7 @@ export class KeyMirror extends PackedMirror<Key> {
 
   /** Opens the mirror and reads what the store has. */
   static async openKeys(
-    read: () => Promise<Iterable<Key>>,
+    read: (hashes?: string[]) => Promise<Iterable<Key>>,
     listener: KeyListener,
   ): Promise<KeyMirror> {
     const mirror = new KeyMirror(read, listener)
@@ -46,22 +49,27 @@ export class KeyMirror extends PackedMirror<Key> {
     const key = this.get(secretHash)
     if (key?.secret_hash === null) return key
     this.#rotated ??= this.#indexRotated()
-    const rotated = this.#rotated.get(secretHash)
-    return rotated?.secret_hash === secretHash || isOverlapping(rotated, now) ? rotated : undefined
+    // It may have been rotated again since it was indexed.
+    const rotated = this.get(this.#rotated.get(secretHash) ?? '')
+    const isCurrent = rotated?.secret_hash === secretHash
+    const isPrevious = rotated?.previous_secret_hash === secretHash && isOverlapping(rotated, now)
+    return isCurrent || isPrevious ? rotated : undefined
   }
 
-  #indexRotated(): Map<string, Key> {
-    const index = new Map<string, Key>()
-    for (const key of this.listMarked(KEY_MARKS.rotated)) {
-      if (key.secret_hash !== null) index.set(key.secret_hash, key)
-      if (key.previous_secret_hash !== null) index.set(key.previous_secret_hash, key)
-    }
+  #indexRotated(): Map<string, string> {
+    const index = new Map<string, string>()
+    for (const key of this.listMarked(KEY_MARKS.rotated)) addSecrets(index, key)
     return index
   }
 }
 
-const isOverlapping = (key: Key | undefined, now: Date): boolean =>
-  key?.previous_secret_until != null && new Date(key.previous_secret_until) > now
+function addSecrets(index: Map<string, string>, key: Key | undefined): void {
+  if (typeof key?.secret_hash === 'string') index.set(key.secret_hash, key.hash)
+  if (typeof key?.previous_secret_hash === 'string') index.set(key.previous_secret_hash, key.hash)
+}
+
+const isOverlapping = (key: Key, now: Date): boolean =>
+  key.previous_secret_until !== null && new Date(key.previous_secret_until) > now
 
 /** Whether a key is valid at this moment. */
 export const isUsable = (key: Key, now: Date): boolean =>

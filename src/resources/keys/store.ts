@@ -38,7 +38,8 @@ export interface Key {
  * Stores keys. Hashes are unique. Each change is one transaction with its audit entry.
  */
 export interface KeyStore {
-  all(): Promise<Iterable<Key>>
+  /** Lists all keys, or those that have these hashes. */
+  all(hashes?: string[]): Promise<Iterable<Key>>
   /**
    * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
    * organization, and when its creator has left.

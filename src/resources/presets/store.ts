@@ -46,7 +46,8 @@ export interface DesignatedPreset extends Preset {
  * one throws 409.
  */
 export interface PresetStore {
-  all(): Promise<DesignatedPreset[]>
+  /** Lists all presets, or those that memory has under these names. */
+  all(names?: string[]): Promise<DesignatedPreset[]>
   /**
    * Inserts a preset with its first version, both or neither. Throws what `checkPresetQuota` does.
    */

@@ -27,8 +27,8 @@ export interface Workspace {
 
 /** Stores workspaces. Each change is one transaction with its audit entries. */
 export interface WorkspaceStore {
-  /** Lists the workspaces that are not deleted. */
-  all(): Promise<Workspace[]>
+  /** Lists the workspaces that are not deleted: all, or those that have these ids. */
+  all(ids?: string[]): Promise<Workspace[]>
   /** Inserts a workspace, unless one with this id exists or existed. */
   insertIfAbsent(workspace: Workspace): Promise<void>
   /** Inserts a new workspace. Throws 400 when another has its slug. */

@@ -2,7 +2,7 @@ import type { SQL } from 'bun'
 import { type Kysely, sql } from 'kysely'
 import type { Reader, Reading } from '../sql/reading.ts'
 import type { Tables } from '../sql/tables.ts'
-import type { OpenReader } from '../sql/turns.ts'
+import { createSomeReader, type OpenReader } from '../sql/turns.ts'
 import { explainFaults, type Runner, run } from './connection.ts'
 
 /** Creates the function that opens a table of a Postgres database for reading in turns. */
@@ -28,6 +28,7 @@ export const createReader =
         const lines = rows.map(one => JSON.stringify(JSON.parse(one.row)))
         return { rows: Buffer.from(lines.join('\n')), count: rows.length }
       },
+      readSome: createSomeReader(kysely, from, row),
     }
   }
 

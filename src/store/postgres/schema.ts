@@ -1,10 +1,11 @@
 import type { SQL } from 'bun'
 import severalNodes from './002-several-nodes.sql' with { type: 'text' }
+import changes from './003-changes.sql' with { type: 'text' }
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import schema from './schema.sql' with { type: 'text' }
 
 /** What leads from each version of the tables to the next, from the first on. */
-const STEPS = [severalNodes]
+const STEPS = [severalNodes, changes]
 
 /** Which tables `schema.sql` makes. */
 export const VERSION = 1 + STEPS.length

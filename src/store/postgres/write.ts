@@ -1,5 +1,6 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
+import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
 import type { Seal } from '../sql/seals/changes.ts'
 import { Prepared, prepare, type Statement, type Write } from '../sql/write.ts'
 import { answerWithin, explainFaults, PATIENCE, type Runner, readCode, run } from './connection.ts'
@@ -25,22 +26,38 @@ export interface PostgresWriter {
   readonly changes: number
 }
 
+/** The newest entries of the feed before and after a transaction. */
+type Ends = (Entry | undefined)[]
+
 /** Where the other servers hear that something has changed, and what they are told: who did it. */
 export const CHANNEL = 'gateway'
 
 /**
  * Creates the writer of a store. Transactions come one after the other, also those of other
  * processes: each locks the gate first, so that what it checks holds until it ends. `seal` adds their
- * seals to the statements of each. Others hear of a change under the name of this process.
+ * seals to the statements of each, and `feed` hears which changes are this process's. Others hear of a
+ * change under the name of this process.
  */
-export function createWriter(pool: SQL, seal: Seal, name: string): PostgresWriter {
+export function createWriter(
+  pool: SQL,
+  { seal, feed, name }: { seal: Seal; feed: ChangeFeed; name: string },
+): PostgresWriter {
   let changes = 0
-  const transact: PostgresWriter['transact'] = async work => {
+  const transactLoudly = async (work: (connection: Runner) => Promise<unknown>) => {
+    let ends: Ends = []
     await begin(pool, async connection => {
       await run(connection, 'update gate set changes = changes + 1')
-      await work(connection)
-      await run(connection, 'select pg_notify(?, ?)', [CHANNEL, name])
+      // Not in the same statement, which sees what was there before it had the gate.
+      const findLast = () => run<Entry>(connection, FIND_LAST)
+      const [[before]] = await Promise.all([findLast(), work(connection)])
+      const notify = run(connection, 'select pg_notify(?, ?)', [CHANNEL, name])
+      const [[last]] = await Promise.all([findLast(), notify])
+      ends = [before, last]
     })
+    return ends
+  }
+  const count = (ends: Ends) => {
+    feed.noteOwn(...ends)
     changes += 1
   }
   const transactQuietly = (work: (connection: Runner) => Promise<unknown>) =>
@@ -49,17 +66,22 @@ export function createWriter(pool: SQL, seal: Seal, name: string): PostgresWrite
       await work(connection)
     })
   const createWrite =
-    (transact: PostgresWriter['transact']): Write =>
-    (...statements) =>
-      answerWithin(PATIENCE.write, () =>
-        transact(connection => runSteps(connection, seal(statements))),
-      )
+    <Result>(
+      transact: (work: (connection: Runner) => Promise<unknown>) => Promise<Result>,
+      onDone?: (result: Result) => void,
+    ): Write =>
+    async (...statements) => {
+      const work = (connection: Runner) => runSteps(connection, seal(statements))
+      // What is done too late is not known to be this process's: it is read again.
+      const result = await answerWithin(PATIENCE.write, () => transact(work))
+      onDone?.(result)
+    }
   return {
     get changes() {
       return changes
     },
-    transact,
-    write: createWrite(transact),
+    transact: async work => count(await transactLoudly(work)),
+    write: createWrite(transactLoudly, count),
     writeQuietly: createWrite(transactQuietly),
     writeAlone: createWrite(work => begin(pool, work, 1)),
   }

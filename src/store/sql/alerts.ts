@@ -9,7 +9,11 @@ import { check, follow, type Write } from './write.ts'
 
 /** Creates the store of alerts in SQL. */
 export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertStore => ({
-  all: async () => (await kysely.selectFrom('alerts').selectAll().execute()).map(toAlert),
+  async all(ids) {
+    const rows = kysely.selectFrom('alerts').selectAll()
+    const some = ids === undefined ? rows : rows.where('id', 'in', ids)
+    return (await some.execute()).map(toAlert)
+  },
   insert: (alert, most, entry) =>
     write(
       checkWorkspaceReference(kysely, alert.workspace_id),

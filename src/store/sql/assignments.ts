@@ -1,6 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
-import { ASSIGNMENT_MARKS, ASSIGNMENT_PACKING } from '../../limits/assignments/packing.ts'
+import {
+  ASSIGNMENT_MARKS,
+  ASSIGNMENT_PACKING,
+  groupAssignees,
+} from '../../limits/assignments/packing.ts'
 import type { Assignment, AssignmentStore } from '../../limits/assignments/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
@@ -13,18 +17,24 @@ export function createAssignmentStore(
   write: Write,
   openReader: OpenReader,
 ): AssignmentStore {
+  let reader: ReturnType<OpenReader> | undefined
   return {
-    async all() {
-      const pages = await readInTurns(openReader('guardrail_keys', renderAssignment))
-      const members = await kysely
+    async all(names) {
+      reader ??= openReader('guardrail_keys', renderAssignment)
+      const assigned = kysely
         .selectFrom('guardrail_members')
         .select(['id', 'guardrail_id', 'user_id as assignee', 'assigned_by', 'created_at'])
-        .execute()
-      return PackedRows.pack(
-        ASSIGNMENT_PACKING,
-        pages,
-        members.map(member => ({ ...member, kind: 'member' })),
-      )
+      const listMembers = async (rows: typeof assigned): Promise<Assignment[]> =>
+        (await rows.execute()).map(member => ({ ...member, kind: 'member' }))
+      if (!names) {
+        const pages = await readInTurns(reader)
+        return PackedRows.pack(ASSIGNMENT_PACKING, pages, await listMembers(assigned))
+      }
+      const { keys, members } = groupAssignees(names)
+      return [
+        ...(await reader.readSome('key_hash', keys)).map(ASSIGNMENT_PACKING.parse),
+        ...(members.length > 0 ? await listMembers(assigned.where('user_id', 'in', members)) : []),
+      ]
     },
     assign(assignments, entry) {
       return write(

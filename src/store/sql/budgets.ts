@@ -9,7 +9,13 @@ import { check, type Statement, type Write } from './write.ts'
 /** Creates the store of budgets in SQL. */
 export function createBudgetStore(kysely: Kysely<Tables>, write: Write): BudgetStore {
   return {
-    all: async () => (await selectBudgets(kysely).execute()).map(toBudget),
+    async all(names) {
+      const rows = selectBudgets(kysely)
+      // A name begins with the workspace.
+      const workspaces = names?.map(name => name.split(' ')[0] ?? '')
+      const some = workspaces ? rows.where('workspace_id', 'in', workspaces) : rows
+      return (await some.execute()).map(toBudget)
+    },
     upsert: (budget, include_byok_in_budgets, entry) =>
       write(
         checkWorkspaceExists(kysely, budget.workspace_id),

@@ -9,11 +9,12 @@ import type { Write } from './write.ts'
 /** Creates the store of callers' own provider keys in SQL. Keys are sealed. */
 export function createByokStore(kysely: Kysely<Tables>, write: Write): ByokStore {
   return {
-    async all() {
+    async all(ids) {
       const rows = await kysely
         .selectFrom('byok')
         .selectAll()
         .where('deleted_at', 'is', null)
+        .$if(ids !== undefined, some => some.where('id', 'in', ids ?? []))
         .execute()
       return rows.map(toByokKey)
     },

@@ -16,11 +16,12 @@ export function createDestinationStore(
   erase: Erase,
 ): DestinationStore {
   return {
-    async all() {
+    async all(ids) {
       const rows = await kysely
         .selectFrom('destinations')
         .selectAll()
         .where('deleted_at', 'is', null)
+        .$if(ids !== undefined, some => some.where('id', 'in', ids ?? []))
         .orderBy('created_at')
         .orderBy('id')
         .execute()

@@ -10,10 +10,11 @@ import { type Check, check, type Write } from './write.ts'
 /** Creates the store of guardrails in SQL. Deleting one deletes its assignments. */
 export function createGuardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {
   return {
-    async all() {
+    async all(ids) {
       const rows = await kysely
         .selectFrom('guardrails')
         .selectAll()
+        .$if(ids !== undefined, some => some.where('id', 'in', ids ?? []))
         .select(sql<string | null>`cast(limit_usd as text)`.as('limit_usd'))
         .execute()
       return rows.map(toGuardrail)

@@ -16,8 +16,13 @@ export function createKeyStore(
   write: Write,
   openReader: OpenReader,
 ): KeyStore {
+  let reader: ReturnType<OpenReader> | undefined
   return {
-    all: async () => PackedRows.pack(KEY_PACKING, await readInTurns(openReader('keys', renderKey))),
+    async all(hashes) {
+      reader ??= openReader('keys', renderKey)
+      if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
+      return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
+    },
     insert: (key, entry) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),

@@ -29,11 +29,16 @@ export function createPresetStore(
     buildVersionInsert(kysely, sealVersion(version, seal))
   const openRow = (row: Tables['preset_versions']) => openVersion(toVersion(row), seal)
   return {
-    all: async () =>
-      (await selectDesignated(kysely).execute()).map(row => {
+    async all(names) {
+      const rows = selectDesignated(kysely)
+      // A name begins with the workspace.
+      const workspaces = names?.map(name => name.split('/')[0] ?? '')
+      const some = workspaces ? rows.where('presets.workspace_id', 'in', workspaces) : rows
+      return (await some.execute()).map(row => {
         const preset = toDesignatedPreset(row)
         return { ...preset, designated_version: openVersion(preset.designated_version, seal) }
-      }),
+      })
+    },
     insert({ designated_version, ...preset }, entry, quota) {
       const insert = kysely.insertInto('presets').values(preset)
       return write(

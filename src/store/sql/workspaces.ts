@@ -16,11 +16,12 @@ export function createWorkspaceStore(
   erase: Erase,
 ): WorkspaceStore {
   return {
-    async all() {
+    async all(ids) {
       const rows = await kysely
         .selectFrom('workspaces')
         .selectAll()
         .where('deleted_at', 'is', null)
+        .$if(ids !== undefined, some => some.where('id', 'in', ids ?? []))
         .execute()
       return rows.map(toWorkspace)
     },

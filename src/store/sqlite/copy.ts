@@ -23,14 +23,15 @@ import { renderPayload } from './outbox/messages.ts'
 import { createStepper } from './reader.ts'
 import { openCreated } from './seals/schema.ts'
 
-/** Lists the tables of a store, those first that others refer to. */
+/** Lists the tables of a store, those first that others refer to. What processes tell one another stays. */
 export function listCopiedTables(): CopiedTable[] {
   using db = openCreated(SCHEMA)
   const columns = db
     .query<Column & { table: string }, []>(
       `select s.name as "table", c.name, c.type, c.pk from sqlite_schema s
         join pragma_table_info(s.name) c
-        where s.type = 'table' and s.name not like 'sqlite\\_%' escape '\\' order by s.rowid, c.cid`,
+        where s.type = 'table' and s.name not like 'sqlite\\_%' escape '\\' and s.name <> 'changes'
+        order by s.rowid, c.cid`,
     )
     .all()
   return [...Map.groupBy(columns, ({ table }) => table)].map(([name, own]) => {

@@ -56,6 +56,7 @@ import consoleSessions from './migrations/047-console-sessions.sql' with { type:
 import callBudgets from './migrations/048-call-budgets.sql' with { type: 'text' }
 import providerSessions from './migrations/049-provider-sessions.sql' with { type: 'text' }
 import feedbackOfUsers from './migrations/050-feedback-of-users.sql' with { type: 'text' }
+import changes from './migrations/051-changes.sql' with { type: 'text' }
 import schema from './schema.sql' with { type: 'text' }
 import { SealLog } from './seals/log.ts'
 import { writeFirstOpening, writeOpening } from './seals/opening.ts'
@@ -276,4 +277,5 @@ export const MIGRATIONS: string[] = [
   callBudgets,
   providerSessions,
   feedbackOfUsers,
+  changes,
 ]

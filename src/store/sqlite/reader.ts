@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Query, Reader, Reading } from '../sql/reading.ts'
 import type { Read } from '../sql/rollups.ts'
 import type { Tables } from '../sql/tables.ts'
-import type { OpenReader } from '../sql/turns.ts'
+import { createSomeReader, type OpenReader } from '../sql/turns.ts'
 
 /** Creates the function that opens a table of a SQLite database for reading in turns. */
 export const createReader =
@@ -30,6 +30,7 @@ export const createReader =
         ]
         return { rows, count: Number(count) }
       },
+      readSome: createSomeReader(kysely, from, row),
     }
   }
 

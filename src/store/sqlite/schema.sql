@@ -815,4 +815,142 @@ CREATE TABLE feedback (
   primary key (generation_id, key_hash, user_id, category)
 ) strict, without rowid;
 
+CREATE TABLE changes (
+  seq integer primary key,
+  noun text not null,
+  name text not null
+) strict;
+
+CREATE TRIGGER changes_are_few after insert on changes begin
+  delete from changes where seq <= new.seq - 10000;
+end;
+
+CREATE TRIGGER keys_are_added after insert on keys begin
+  insert into changes (noun, name) values ('keys', new.hash);
+end;
+
+CREATE TRIGGER keys_are_changed after update on keys begin
+  insert into changes (noun, name) select 'keys', old.hash union select 'keys', new.hash;
+end;
+
+CREATE TRIGGER keys_are_removed after delete on keys begin
+  insert into changes (noun, name) values ('keys', old.hash);
+end;
+
+CREATE TRIGGER workspaces_are_added after insert on workspaces begin
+  insert into changes (noun, name) values ('workspaces', new.id);
+end;
+
+CREATE TRIGGER workspaces_are_changed after update on workspaces begin
+  insert into changes (noun, name) select 'workspaces', old.id union select 'workspaces', new.id;
+end;
+
+CREATE TRIGGER workspaces_are_removed after delete on workspaces begin
+  insert into changes (noun, name) values ('workspaces', old.id);
+end;
+
+CREATE TRIGGER byok_are_added after insert on byok begin
+  insert into changes (noun, name) values ('byok', new.id);
+end;
+
+CREATE TRIGGER byok_are_changed after update on byok begin
+  insert into changes (noun, name) select 'byok', old.id union select 'byok', new.id;
+end;
+
+CREATE TRIGGER byok_are_removed after delete on byok begin
+  insert into changes (noun, name) values ('byok', old.id);
+end;
+
+CREATE TRIGGER destinations_are_added after insert on destinations begin
+  insert into changes (noun, name) values ('destinations', new.id);
+end;
+
+CREATE TRIGGER destinations_are_changed after update on destinations begin
+  insert into changes (noun, name) select 'destinations', old.id union select 'destinations', new.id;
+end;
+
+CREATE TRIGGER destinations_are_removed after delete on destinations begin
+  insert into changes (noun, name) values ('destinations', old.id);
+end;
+
+CREATE TRIGGER alerts_are_added after insert on alerts begin
+  insert into changes (noun, name) values ('alerts', new.id);
+end;
+
+CREATE TRIGGER alerts_are_changed after update on alerts begin
+  insert into changes (noun, name) select 'alerts', old.id union select 'alerts', new.id;
+end;
+
+CREATE TRIGGER alerts_are_removed after delete on alerts begin
+  insert into changes (noun, name) values ('alerts', old.id);
+end;
+
+CREATE TRIGGER guardrails_are_added after insert on guardrails begin
+  insert into changes (noun, name) values ('guardrails', new.id);
+end;
+
+CREATE TRIGGER guardrails_are_changed after update on guardrails begin
+  insert into changes (noun, name) select 'guardrails', old.id union select 'guardrails', new.id;
+end;
+
+CREATE TRIGGER guardrails_are_removed after delete on guardrails begin
+  insert into changes (noun, name) values ('guardrails', old.id);
+end;
+
+CREATE TRIGGER budgets_are_added after insert on budgets begin
+  insert into changes (noun, name) values ('budgets', new.workspace_id || ' ' || new."interval");
+end;
+
+CREATE TRIGGER budgets_are_changed after update on budgets begin
+  insert into changes (noun, name) select 'budgets', old.workspace_id || ' ' || old."interval" union select 'budgets', new.workspace_id || ' ' || new."interval";
+end;
+
+CREATE TRIGGER budgets_are_removed after delete on budgets begin
+  insert into changes (noun, name) values ('budgets', old.workspace_id || ' ' || old."interval");
+end;
+
+CREATE TRIGGER presets_are_added after insert on presets begin
+  insert into changes (noun, name) values ('presets', new.workspace_id || '/' || new.slug);
+end;
+
+CREATE TRIGGER presets_are_changed after update on presets begin
+  insert into changes (noun, name) select 'presets', old.workspace_id || '/' || old.slug union select 'presets', new.workspace_id || '/' || new.slug;
+end;
+
+CREATE TRIGGER presets_are_removed after delete on presets begin
+  insert into changes (noun, name) values ('presets', old.workspace_id || '/' || old.slug);
+end;
+
+CREATE TRIGGER guardrail_keys_are_added after insert on guardrail_keys begin
+  insert into changes (noun, name) values ('assignments', new.key_hash);
+end;
+
+CREATE TRIGGER guardrail_keys_are_changed after update on guardrail_keys begin
+  insert into changes (noun, name) select 'assignments', old.key_hash union select 'assignments', new.key_hash;
+end;
+
+CREATE TRIGGER guardrail_keys_are_removed after delete on guardrail_keys begin
+  insert into changes (noun, name) values ('assignments', old.key_hash);
+end;
+
+CREATE TRIGGER guardrail_members_are_added after insert on guardrail_members begin
+  insert into changes (noun, name) values ('assignments', 'member ' || new.user_id);
+end;
+
+CREATE TRIGGER guardrail_members_are_changed after update on guardrail_members begin
+  insert into changes (noun, name) select 'assignments', 'member ' || old.user_id union select 'assignments', 'member ' || new.user_id;
+end;
+
+CREATE TRIGGER guardrail_members_are_removed after delete on guardrail_members begin
+  insert into changes (noun, name) values ('assignments', 'member ' || old.user_id);
+end;
+
+CREATE TRIGGER preset_versions_are_changed after update on preset_versions begin
+  insert into changes (noun, name) values ('presets', '');
+end;
+
+CREATE TRIGGER credits_are_added after insert on credits begin
+  insert into changes (noun, name) values ('credits', '');
+end;
+
 insert into transcript_use (bytes) values (0);

@@ -3,6 +3,7 @@ import { closeSync, rmSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { conflict, unavailable } from '../../base/errors.ts'
 import { hasCode, nameDatabase, openDataFile } from '../data-files.ts'
+import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
 import type { Seal } from '../sql/seals/changes.ts'
 import { Prepared, type Statement, type Write, type Writers } from '../sql/write.ts'
 
@@ -12,12 +13,15 @@ const LONGEST_PAUSE = 50
 
 /**
  * Creates the writers of a database, which is at a path or in memory. `seal` adds their seals to the
- * statements of each transaction. A transaction is synchronous inside, as the recorder's are: they share one
+ * statements of each transaction, and `feed` hears which changes are this process's. A transaction is synchronous inside, as the recorder's are: they share one
  * connection, and a transaction that waited in the middle would absorb the records of calls. It waits
  * between retries instead, so that no stream stalls.
  */
-export function createWriters(db: Database, seal: Seal, path: string | null): Writers {
-  const run = createTransaction(db, seal)
+export function createWriters(
+  db: Database,
+  { seal, feed, path }: { seal: Seal; feed: ChangeFeed; path: string | null },
+): Writers {
+  const run = createTransaction(db, seal, feed)
   const reserve = path === null ? null : join(dirname(path), 'gateway.reserve')
   const write: Write = (...statements) => retryWhileLocked(() => run(statements))
   return {
@@ -65,12 +69,17 @@ function createStepRunner(find: (text: string) => ReturnType<Database['query']>)
   return run
 }
 
-function createTransaction(db: Database, seal: Seal): Transaction {
+function createTransaction(db: Database, seal: Seal, feed: ChangeFeed): Transaction {
   const run = createStepRunner(text => db.query(text))
+  const last = db.query<Entry, []>(FIND_LAST)
+  const findLast = () => last.get() ?? undefined
   const transaction = db.transaction((statements: Statement[]) => {
+    const before = findLast()
     seal(statements).forEach(run)
+    return [before, findLast()]
   })
-  return statements => nameDatabase(db.filename, () => transaction.immediate(statements))
+  return statements =>
+    nameDatabase(db.filename, () => feed.noteOwn(...transaction.immediate(statements)))
 }
 
 function createDurableWriter(db: Database, write: Transaction): Write {

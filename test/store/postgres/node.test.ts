@@ -1,5 +1,13 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SQL } from 'bun'
@@ -7,7 +15,9 @@ import { type Gateway, type GatewayParts, openGateway } from '../../../src/app/g
 import { drainNode, listNodes } from '../../../src/app/nodes.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
+import { createKey } from '../../../src/resources/keys.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
+import { PATIENCE } from '../../../src/store/postgres/connection.ts'
 import { VERSION } from '../../../src/store/postgres/schema.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import { waitUntil } from '../../support/chat.ts'
@@ -329,19 +339,49 @@ if (await hasPostgres()) {
     })
   })
 
-  test('tables of the version before are widened, and become those of a new store', async () => {
+  test('a change that was done too late to be told is read as that of another', async () => {
+    const gateway = await open()
+    const patience = PATIENCE.write
+    const other = new SQL(postgres.url)
+    const held = Promise.withResolvers<void>()
+    const locked = Promise.withResolvers<void>()
+    const holding = other.begin(async connection => {
+      await connection.unsafe('select from gateway.gate for update')
+      locked.resolve()
+      await held.promise
+    })
+    await locked.promise
+    PATIENCE.write = 50
+    const making = createKey(gateway, getOperator(gateway), { name: 'late' })
+    expect(await making.catch(({ message }) => message)).toBe('The database does not answer')
+    PATIENCE.write = patience
+    held.resolve()
+    await holding
+    await other.close()
+    const find = () => gateway.memory.keys.filter(({ name }) => name === 'late')
+    while (find().length === 0) await gateway.catchUp()
+    expect(find()).toHaveLength(1)
+  })
+
+  const STEPS = 'src/store/postgres'
+
+  test('tables of earlier versions are widened, and become those of a new store', async () => {
     await (await open()).close()
-    await undoStep(readFileSync('src/store/postgres/002-several-nodes.sql', 'utf8'))
+    const steps = readdirSync(STEPS).filter(name => /^\d{3}-/.test(name))
+    for (const name of steps.toSorted().toReversed())
+      await undoStep(readFileSync(join(STEPS, name), 'utf8'))
     await postgres.run('update gateway.gate set version = 1')
     const gateway = await open()
     expect((await gateway.store.seals.inspect()).schema).toEqual([])
-    expect(await postgres.run('select version::int from gateway.gate')).toEqual([{ version: 2 }])
+    expect(await postgres.run('select version::int from gateway.gate')).toEqual([
+      { version: VERSION },
+    ])
   })
 
   /** Takes away what a step makes. */
   async function undoStep(step: string): Promise<void> {
     for (const [, kind, name] of step.matchAll(/^create (function|view) (\w+)/gm))
-      await postgres.run(`drop ${kind} gateway.${name}`)
+      await postgres.run(`drop ${kind} gateway.${name} cascade`)
     for (const [, table] of step.matchAll(/create (?:unlogged )?table (\w+)/g))
       await postgres.run(`drop table gateway.${table}`)
     for (const [, table, column] of step.matchAll(/alter table (\w+) add column (\w+)/g))

@@ -8,6 +8,7 @@ import { deleteDestination } from '../../../src/observability/destinations.ts'
 import { evictRows } from '../../../src/observability/retention.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { createWorkspace, deleteWorkspace } from '../../../src/resources/workspaces.ts'
+import { ChangeFeed } from '../../../src/store/sql/changes.ts'
 import { createEraser } from '../../../src/store/sql/erasing.ts'
 import type { Statement } from '../../../src/store/sql/write.ts'
 import { createWriters } from '../../../src/store/sqlite/write.ts'
@@ -85,7 +86,9 @@ async function open() {
   return { gateway, operator, db, gone, before, close }
 }
 
-const writeTo = (db: Database) => createWriters(db, statements => statements, null).write
+const feed = await ChangeFeed.open(async () => [])
+const writeTo = (db: Database) =>
+  createWriters(db, { seal: statements => statements, feed, path: null }).write
 
 test('a workspace is deleted with all of its many rows, and those of others stay', async () => {
   const { gateway, operator, db, gone, before, close } = await open()

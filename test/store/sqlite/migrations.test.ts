@@ -125,6 +125,11 @@ test('sums that counted a call for each correction count calls', async () => {
   await store.rollups.advance(10)
   await store.close()
   const db = new Database(path, { strict: true })
+  const noting = db.query<{ name: string }, []>(
+    "select name from sqlite_schema where type = 'trigger' and sql like '%insert into changes%'",
+  )
+  for (const { name } of noting.all()) db.run(`drop trigger ${name}`)
+  db.run('drop table changes')
   for (const table of ['usage_hours', 'usage_days', 'usage_endpoint_days'])
     db.run(`update ${table} set calls = 3, byok_calls = 3`)
   db.run('alter table evicted_days drop column corrections')

@@ -42,9 +42,9 @@ export const FIRST_SEALED = Math.min(...Object.values(SEALED_SINCE))
 export const listSealedTables = (version: number): string[] =>
   SEALED_TABLES.filter(table => (SEALED_SINCE[table] ?? 0) <= version)
 
-/** Tables that prove themselves, are computed from others that do, or hold the proofs. */
+/** Tables that prove themselves, are computed from or point at others that do, or hold the proofs. */
 const PROVEN =
-  /^(ledger|generations|spend|outbox|rollup_cursor|usage_.*|transcripts|responses|response_items|seals|seal_log|record_seals|sqlite_.*)$/
+  /^(ledger|generations|spend|outbox|rollup_cursor|usage_.*|transcripts|responses|response_items|seals|seal_log|record_seals|changes|sqlite_.*)$/
 
 /** Whether another program could change the rows of a table unnoticed. */
 export const isUnproven = (table: string): boolean =>
