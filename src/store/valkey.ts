@@ -97,7 +97,7 @@ export class Valkey {
     let watch = setTimeout(() => {
       watch = setTimeout(() => this.#leave(connection, NO_ANSWER), GRACE)
     }, PATIENCE - GRACE)
-    const answer = use(connection.client)
+    const answer = Promise.try(() => use(connection.client))
       .catch((error: unknown) => {
         this.#leave(connection, error)
         return undefined
