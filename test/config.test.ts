@@ -570,3 +570,12 @@ test('a collector whose credential is missing is left out where nothing is told'
   expect(telemetry.otlp).toBeUndefined()
   expect(telemetry.queue_mib).toBe(256)
 })
+
+test('a Valkey whose variable is missing is left out for commands, which do without', () => {
+  const postgres = 'postgres: { url: "postgres://db.example/gateway" }'
+  const text = `storage: { ${postgres}, valkey: { url: "\${NO_SUCH}" } }`
+  expect(() => parseConfig(text, {})).toThrow('storage.valkey.url: expected the environment')
+  const { storage } = parseConfig(text, {}, { withoutSecrets: true })
+  expect(storage).not.toHaveProperty('valkey')
+  expect(storage.postgres?.url).toBe('postgres://db.example/gateway')
+})

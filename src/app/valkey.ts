@@ -1,6 +1,6 @@
 import { deserialize, serialize } from 'bun:jsc'
 import type { Events } from '../base/events.ts'
-import { SEAL_ROOM } from '../base/seal.ts'
+import { createSeal, SEAL_ROOM, type Seal } from '../base/seal.ts'
 import { VERSION } from '../base/version.ts'
 import type { Run } from '../engine/run.ts'
 import type { Stages } from '../engine/stages.ts'
@@ -48,7 +48,8 @@ export async function openHot({ url, shared, secrets, events }: HotOptions): Pro
     onOpen: () => onOpen(),
     onState: state => events.publish('valkey.changed', state),
   })
-  const sessions = new HotSessions(valkey, secrets, hide)
+  const seal = createSeal(secrets.derive('valkey', 32))
+  const sessions = new HotSessions(valkey, seal, hide)
   return {
     get state() {
       return valkey.state
@@ -60,7 +61,7 @@ export async function openHot({ url, shared, secrets, events }: HotOptions): Pro
     followSessions: stages => ({ ...stages, open: [...stages.open, sessions.stage] }),
     attach(gateway) {
       const { traffic } = gateway
-      const answers = new HotAnswers(valkey, gateway, hide)
+      const answers = new HotAnswers(valkey, gateway, { seal, hide })
       traffic.responseCache.shared = answers
       traffic.sessions.shared = sessions
       onNews = news => answers.hear(news)
@@ -93,14 +94,14 @@ export async function examineValkey({ config, store, secrets }: Gateway): Promis
 /** The endpoints of sessions that callers name, as all servers know them. */
 class HotSessions implements SharedSessions {
   readonly #valkey: Valkey
-  readonly #secrets: Secrets
+  readonly #seal: Seal
   readonly #hide: (name: string) => string
   /** Those that were asked for or told of here. */
   readonly #known = new Map<string, number>()
 
-  constructor(valkey: Valkey, secrets: Secrets, hide: (name: string) => string) {
+  constructor(valkey: Valkey, seal: Seal, hide: (name: string) => string) {
     this.#valkey = valkey
-    this.#secrets = secrets
+    this.#seal = seal
     this.#hide = hide
   }
 
@@ -116,7 +117,7 @@ class HotSessions implements SharedSessions {
     this.#know(session)
     const key = this.#nameKey(session)
     const nonce = crypto.getRandomValues(new Uint8Array(12))
-    const sealed = this.#secrets.contentSeal().seal(JSON.stringify([model, id]), key, nonce)
+    const sealed = this.#seal.seal(JSON.stringify([model, id]), key, nonce)
     void this.#valkey.ask(client =>
       Promise.all([
         client.send('HSET', [key, this.#hide(model), sealed]),
@@ -140,7 +141,7 @@ class HotSessions implements SharedSessions {
         if (!found) return
         this.#know(name)
         for (const sealed of found) {
-          const opened = this.#secrets.contentSeal().open(sealed, key)
+          const opened = this.#seal.open(sealed, key)
           if (opened === undefined) continue
           const [model, id] = JSON.parse(opened) as [string, string]
           sessions.adopt(name, model, id)
@@ -162,15 +163,21 @@ class HotSessions implements SharedSessions {
 class HotAnswers implements SharedAnswers {
   readonly #valkey: Valkey
   readonly #gateway: Gateway
+  readonly #seal: Seal
   readonly #hide: (name: string) => string
   readonly #self = crypto.randomUUID()
   /** What is to be forgotten there, and was not heard of. */
   readonly #pending = new Set<string>()
   #described: { of: Pick<Gateway, 'config' | 'catalog'>; as: string } | null = null
 
-  constructor(valkey: Valkey, gateway: Gateway, hide: (name: string) => string) {
+  constructor(
+    valkey: Valkey,
+    gateway: Gateway,
+    { seal, hide }: { seal: Seal; hide: (name: string) => string },
+  ) {
     this.#valkey = valkey
     this.#gateway = gateway
+    this.#seal = seal
     this.#hide = hide
   }
 
@@ -179,7 +186,7 @@ class HotAnswers implements SharedAnswers {
     const key = this.#nameKey(context)
     const sealed = await this.#valkey.ask(client => client.getBuffer(key), PATIENCE)
     if (!sealed) return null
-    const opened = this.#gateway.secrets.contentSeal().openBytes(sealed, context)
+    const opened = this.#seal.openBytes(sealed, context)
     if (!opened) return null
     const { config } = this.#gateway
     return { ...(deserialize(opened as never) as Omit<KeptAnswer, 'config'>), config }
@@ -193,7 +200,7 @@ class HotAnswers implements SharedAnswers {
     if (sealed.length > LARGEST) return
     sealed.set(bytes, SEAL_ROOM)
     const nonce = crypto.getRandomValues(new Uint8Array(12))
-    this.#gateway.secrets.contentSeal().sealInPlace(sealed, context, nonce)
+    this.#seal.sealInPlace(sealed, context, nonce)
     const milliseconds = answer.expires_at - answer.kept_at
     const key = this.#nameKey(context)
     void this.#valkey.ask(client =>
