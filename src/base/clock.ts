@@ -120,3 +120,21 @@ export class Timeout {
     setImmediate(() => setImmediate(end))
   }
 }
+
+/**
+ * Waits for something, but for so many milliseconds, and returns what it came to. Throws what
+ * `createError` returns where it has not come by then.
+ */
+export async function awaitWithin<Value>(
+  milliseconds: number,
+  promise: Promise<Value>,
+  createError: () => Error,
+): Promise<Value> {
+  const { promise: overdue, reject } = Promise.withResolvers<never>()
+  const timeout = new Timeout(milliseconds, () => reject(createError()))
+  try {
+    return await Promise.race([promise, overdue])
+  } finally {
+    timeout.stop()
+  }
+}

@@ -1,4 +1,4 @@
-import type { Period } from '../base/clock.ts'
+import { awaitWithin, type Period } from '../base/clock.ts'
 import { unavailable } from '../base/errors.ts'
 import { pickLarger } from '../base/money.ts'
 import type {
@@ -428,15 +428,8 @@ export class NodeLeases implements Leases {
   }
 }
 
-async function awaitShortly<Value>(promise: Promise<Value>): Promise<Value> {
-  const { promise: overdue, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(unavailable('The database does not answer')), ANSWER)
-  try {
-    return await Promise.race([promise, overdue])
-  } finally {
-    clearTimeout(timer)
-  }
-}
+const awaitShortly = <Value>(promise: Promise<Value>): Promise<Value> =>
+  awaitWithin(ANSWER, promise, () => unavailable('The database does not answer'))
 
 const keepAll = () => 0n
 const NONE: ReadonlySet<Meter> = new Set()

@@ -10,6 +10,7 @@ import {
   PostgresQueryCompiler,
   type QueryResult,
 } from 'kysely'
+import { awaitWithin } from '../../base/clock.ts'
 import { GatewayError, unavailable } from '../../base/errors.ts'
 import type { Tables } from '../sql/tables.ts'
 
@@ -134,18 +135,11 @@ export const PATIENCE = { version: 2_000, lease: 2_000, write: 10_000, read: 30_
  * Runs what needs the database, as `explainFaults` does, and throws 503 where it does not answer in
  * time: a machine that has stopped breaks no connection. What it was told it may still do.
  */
-export async function answerWithin<Result>(
+export const answerWithin = <Result>(
   milliseconds: number,
   use: () => Promise<Result>,
-): Promise<Result> {
-  const { promise: overdue, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(unavailable('The database does not answer')), milliseconds)
-  try {
-    return await Promise.race([explainFaults(use), overdue])
-  } finally {
-    clearTimeout(timer)
-  }
-}
+): Promise<Result> =>
+  awaitWithin(milliseconds, explainFaults(use), () => unavailable('The database does not answer'))
 
 const AWAY = /^(ERR_POSTGRES_CONNECTION|ERR_POSTGRES_IDLE|ERR_POSTGRES_LIFETIME|ECONN|EPIPE)/
 /** Classes of Postgres' own codes: connections, resources, operators who intervene. */

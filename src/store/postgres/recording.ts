@@ -1,4 +1,5 @@
 import type { SQL } from 'bun'
+import { awaitWithin } from '../../base/clock.ts'
 import { GatewayError, unavailable } from '../../base/errors.ts'
 import type { Mac } from '../../base/mac.ts'
 import type { Seal } from '../../base/seal.ts'
@@ -180,18 +181,15 @@ export class PostgresRecording implements Recording {
   async #awaitLate(): Promise<{ batch: RecorderEntry[]; written: WrittenMessages[] }[]> {
     const late = this.#late
     if (!late) return []
-    const { promise: overdue, resolve } = Promise.withResolvers<null>()
-    const timer = setTimeout(() => resolve(null), PATIENCE)
     try {
-      const written = await Promise.race([late.ended, overdue])
-      if (written === null) throw unavailable('The database is slow')
+      const written = await awaitWithin(PATIENCE, late.ended, () =>
+        unavailable('The database is slow'),
+      )
       this.#late = null
       return [{ batch: late.batch, written }]
     } catch (error) {
       if (late.isOver) this.#late = null
       throw error
-    } finally {
-      clearTimeout(timer)
     }
   }
 
