@@ -7,7 +7,7 @@ import type { RecorderEntry } from '../../observability/generations/store.ts'
 import type { WrittenMessages } from '../../observability/outbox.ts'
 import type { RecordLog } from '../record-log.ts'
 import {
-  addContents,
+  addParts,
   areTold,
   chainCharges,
   type EntryRows,
@@ -21,7 +21,6 @@ import type { Recording } from '../sql/generations.ts'
 import { checkAmount, followHead, type LedgerValues } from '../sql/ledger.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
-import { addMessages } from '../sql/outbox.ts'
 import { replaceAmount, reviveAmount } from './amounts.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import { countCharges, sumMeters } from './leases.ts'
@@ -290,9 +289,7 @@ async function writeEntries(
     refuseEnded(connection, entries),
     entries.some(({ charge }) => charge !== null) ? runStep(connection, chain) : null,
   ])
-  const more = addContents(entries)
-  if (messages > 0) more.push(...addMessages(newest - messages, entries))
-  await runSteps(connection, more)
+  await runSteps(connection, addParts(null, newest - messages, entries))
   const first = last - records.length + 1
   const spend = Array.from(sumPerDay(entries), sum => [
     ...[sum.key_hash, sum.user_id, sum.workspace_id],

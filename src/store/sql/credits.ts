@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Mac } from '../../base/mac.ts'
 import type { CreditStore } from '../../limits/world.ts'
 import { buildAuditInsert } from './audit.ts'
-import { appendCharge, chainCharge, countSpend, followHead } from './ledger.ts'
+import { chainCharge, countSpend, followHead, INSERT_CHARGE } from './ledger.ts'
 import type { Tables } from './tables.ts'
 import { follow, prepare, type Statement, type Write } from './write.ts'
 
@@ -27,7 +27,7 @@ export function createCreditStore(
         return [
           ...lockLedger,
           followHead(head => [
-            appendCharge(chainCharge(mac, head, { ...row, source: 'opening' }).values),
+            prepare(INSERT_CHARGE, ...chainCharge(mac, head, { ...row, source: 'opening' }).values),
           ]),
           countSpend({ ...row, day }),
           ...inserts,

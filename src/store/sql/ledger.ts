@@ -153,11 +153,10 @@ export const followHead = (then: (hash: string) => Statement[]): Statement =>
     ]
   })
 
-/** The columns of a row, as `chainCharge` returns its values. */
-const COLUMNS =
-  'id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash, several'
-
-const INSERT = `insert into ledger (${COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+/** Appends a row to the chain, whose values `chainCharge` returns. */
+export const INSERT_CHARGE = `insert into ledger
+  (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source, hash, several)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 /** The values of a row: text, number, and money. */
 export type LedgerValues = (string | number | bigint)[]
@@ -176,9 +175,6 @@ export function chainCharge(
   const values = [id, step, settled_at, ...payer, checkAmount(nanos), source, hash, several]
   return { hash, values }
 }
-
-/** Appends a row to the chain. */
-export const appendCharge = (values: LedgerValues): Statement => prepare(INSERT, ...values)
 
 const ADD_SPEND = `insert into spend (key_hash, user_id, workspace_id, day, byok, nanos)
   values (?, ?, ?, ?, ?, ?)

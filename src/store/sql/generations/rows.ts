@@ -7,18 +7,18 @@ import type {
 } from '../../../observability/generations/store.ts'
 import { addResult } from '../batches.ts'
 import {
-  appendCharge,
   chainCharge,
   countParts,
   countSpend,
   followHead,
+  INSERT_CHARGE,
   type LedgerValues,
 } from '../ledger.ts'
 import type { BundledMessage } from '../outbox/bundling.ts'
 import { addMessages } from '../outbox.ts'
 import { addTranscript } from '../transcripts.ts'
 import { endVideo } from '../videos.ts'
-import type { Statement } from '../write.ts'
+import { prepare, type Statement } from '../write.ts'
 
 /** A value of a column as it is sealed: money is text, because JSON has no numbers of that size. */
 export type SealedValue = string | number | null
@@ -44,27 +44,31 @@ export interface EntryRows {
 
 /**
  * Adds what comes with the records of entries: what was asked and answered, jobs that have ended,
- * results of batches, and charges. `last` is the number of the newest message.
+ * results of batches, and charges; without a MAC, all but charges. `last` is the number of the newest
+ * message.
  */
-export function addParts(mac: Mac, last: number, entries: EntryRows[]): Statement[] {
-  const steps = addContents(entries)
-  if (entries.some(({ charge }) => charge !== null)) {
-    steps.push(followHead(head => chainCharges(mac, head, entries).map(appendCharge)))
-    for (const sum of sumPerDay(entries)) steps.push(countSpend(sum))
-  }
-  if (entries.some(({ messages }) => messages.length > 0)) steps.push(...addMessages(last, entries))
-  return steps
-}
-
-/** Adds what most calls have none of: what was asked and answered, jobs, results, parts of accounts. */
-export function addContents(entries: EntryRows[]): Statement[] {
+export function addParts(mac: Mac | null, last: number, entries: EntryRows[]): Statement[] {
   const steps: Statement[] = []
-  for (const { charge, entry } of entries) {
+  let [isCharged, isTold] = [false, false]
+  for (const { charge, messages, entry } of entries) {
+    isCharged ||= charge !== null
+    isTold ||= messages.length > 0
     if (entry.transcript) steps.push(addTranscript(entry.transcript))
     if (entry.job) steps.push(endVideo(entry.job))
     if (entry.result) steps.push(addResult(entry.result))
     if (charge?.subaccounts) steps.push(...countParts(charge))
   }
+  if (isCharged && mac) {
+    const append = (head: string) => {
+      const inserts: Statement[] = []
+      for (const row of chainCharges(mac, head, entries))
+        inserts.push(prepare(INSERT_CHARGE, ...row))
+      return inserts
+    }
+    steps.push(followHead(append))
+    for (const sum of sumPerDay(entries)) steps.push(countSpend(sum))
+  }
+  if (isTold) steps.push(...addMessages(last, entries))
   return steps
 }
 
