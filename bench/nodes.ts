@@ -231,9 +231,11 @@ async function measureCost(): Promise<boolean> {
     ((await nodes.postgres.run('select lent from gateway.nodes')) as { lent: string | null }[])
       .map(({ lent }) => (lent ? (JSON.parse(lent) as { number: number }).number : 0))
       .reduce((one, other) => one + other, 0)
-  for (let i = 0; i < 3; i++) {
+  // The first two are of programs that are still being compiled.
+  for (let i = 0; i < 9; i++) {
     const own = await measure(sqlite, sqlite.inference_key)
     const shared = await measure(started[0], key)
+    if (i < 2) continue
     pairs.push({ sqlite: Math.round(own), node: Math.round(shared), ratio: shared / own })
   }
   const database = readCpu(nodes.postgres.pid)
@@ -247,7 +249,7 @@ async function measureCost(): Promise<boolean> {
   const trips = ((await exchanges()) - lentBefore) / calls
   const perCall = (readCpu(nodes.postgres.pid) - database) / calls
   await sqlite.stop()
-  const ratio = pairs.map(pair => pair.ratio).sort((a, b) => a - b)[1] ?? 0
+  const ratio = pairs.map(pair => pair.ratio).sort((a, b) => a - b)[3] ?? 0
   return report(
     'a call: at most 1.1 × of the SQLite node, and 0.1 trips to lend',
     {
