@@ -1,11 +1,12 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { createRandomIds } from '../../../src/base/ids.ts'
 import { isObject } from '../../../src/base/json.ts'
+import { Mirror } from '../../../src/base/mirror.ts'
 import { assignKeys } from '../../../src/limits/assignments.ts'
 import { setBudget } from '../../../src/limits/budgets.ts'
 import { addCredit } from '../../../src/limits/credits.ts'
@@ -119,6 +120,25 @@ const FOREIGN = [
   'delete from changes',
   'delete from changes where seq < (select max(seq) from changes)',
 ]
+
+/** Finds of which parts of memory the triggers of a schema note changes. */
+function listNoted(schema: string, pattern: RegExp): string[] {
+  const text = readFileSync(new URL(`../../../src/store/${schema}`, import.meta.url), 'utf8')
+  return [...new Set(Array.from(text.matchAll(pattern), ([, noun = '']) => noun))].toSorted()
+}
+
+test('the changes of all that is in memory are noted', async () => {
+  const gateway = await testGateway()
+  const mirrors = Object.entries(gateway.memory).flatMap(([noun, part]) =>
+    part instanceof Mirror ? noun : [],
+  )
+  const noted = [...mirrors, 'credits'].toSorted()
+  expect(listNoted('sqlite/schema.sql', /insert into changes \(noun, name\).*?'(\w+)'/g)).toEqual(
+    noted,
+  )
+  expect(listNoted('postgres/schema.sql', /note_change\('(\w+)'/g)).toEqual(noted)
+  await gateway.close()
+})
 
 describe.each(ENGINES)('a server follows what others change: %s', (engine, share) => {
   const place = engine === 'Postgres' ? 'set local search_path to gateway; ' : ''
