@@ -162,13 +162,13 @@ export async function openConversation(
   data: string,
   request?: Record<string, unknown>,
 ): Promise<Conversation | undefined> {
-  const conversation = await converse(data, request)
+  const conversation = await converse(data, request && (() => request))
   if (conversation || listWorkers(data).length === 0) return conversation
   const { openWorkers } = await import('./status-socket/workers.ts')
   return openWorkers(data, request, converse)
 }
 
-async function converse(data: string, request?: object): Promise<Conversation | undefined> {
+async function converse(data: string, request?: () => object): Promise<Conversation | undefined> {
   const { path, close } = openShortPath(data)
   const incoming = new IncomingLines()
   const timer = setTimeout(() => incoming.end(), LONGEST_WAIT)
@@ -188,7 +188,7 @@ async function converse(data: string, request?: object): Promise<Conversation | 
       return undefined
     }
     incoming.putBack(more)
-    if (request) socket.write(`${JSON.stringify(request)}\n`)
+    if (request) socket.write(`${JSON.stringify(request())}\n`)
     const end = () => {
       incoming.end()
       socket.end()

@@ -102,7 +102,8 @@ export class Valkey {
     }, PATIENCE - GRACE)
     const answer = Promise.try(() => use(connection.client))
       .catch((error: unknown) => {
-        this.#leave(connection, error)
+        // One key that another program has made is no reason.
+        if (!/^WRONGTYPE/.test(String((error as Error).message))) this.#leave(connection, error)
         return undefined
       })
       .finally(() => clearTimeout(watch))

@@ -123,6 +123,27 @@ if ((await hasPostgres()) && (await hasValkey())) {
     expect(String(await valkey.run('HVALS', key))).not.toContain('acme')
   })
 
+  test('what another program makes of a key keeps nothing else from being shared', async () => {
+    const endpoint = {
+      ...{ provider: 'local', model: 'one' },
+      usd_per_million_tokens: { prompt: 1, completion: 1, cache_read: 0.1 },
+    }
+    const [a, b] = await start({ models: [{ id: 'acme/small', endpoints: [endpoint] }] })
+    await ask(a, {}, { session_id: 'one' })
+    await waitUntil(async () => (await listKeys('session')).length === 1)
+    await waitUntil(async () => (await listKeys('answer')).length === 1)
+    const states: boolean[] = []
+    b.gateway.events.on('valkey.changed', ({ isUp }) => states.push(isUp))
+    for (const key of [...(await listKeys('session')), ...(await listKeys('answer'))]) {
+      await valkey.run('DEL', key)
+      await valkey.run('LPUSH', key, 'x')
+    }
+    expect(await ask(b, {}, { session_id: 'one' })).toEqual([200, 'MISS', 'answer 2'])
+    expect(await ask(a, {}, { seed: 1 })).toEqual([200, 'MISS', 'answer 3'])
+    await waitUntil(async () => (await ask(b, {}, { seed: 1 }))[2] === 'answer 3')
+    expect(states).toEqual([])
+  })
+
   test('an outage fails no call, is told in words, and ends by itself', async () => {
     const [a, b] = await start()
     await ask(a)

@@ -105,6 +105,24 @@ providers:
     })
   })
 
+  test('shows where databases are, and not what opens them', async () => {
+    const [postgres, valkey] = ['postgres://me:canary@db:5432/x', 'redis://:canary@hot:6379/0']
+    writeFileSync(
+      join(cwd, 'gateway.yaml'),
+      `storage:
+  postgres: { url: "${postgres}?sslmode=require&password=canary&sslkey=canary" }
+  valkey: { url: "${valkey}" }
+  files: disk
+`,
+    )
+    expect(await settings({})).toMatchObject({
+      'storage.postgres.url': {
+        value: 'postgres://••••••@db:5432/x?sslmode=require&password=••••••&sslkey=••••••',
+      },
+      'storage.valkey.url': { value: 'redis://••••••@hot:6379/0' },
+    })
+  })
+
   test('needs no secret, and invents nothing for a missing one', async () => {
     writeFileSync(join(cwd, 'gateway.yaml'), TEXT)
     const shown = await settings({})

@@ -103,6 +103,48 @@ if (await hasValkey()) {
     expect(await ping(valkey)).toBe('PONG')
   })
 
+  test('what another program writes into a pool counts as nothing', async () => {
+    const server = await start()
+    const { valkey } = await openWatched(server.url)
+    const pools = openPools(valkey, name => name)
+    const need = { want: 1, demand: 1, maximum: 100 }
+    const nothing = { granted: 0, left: 0, taken: 0, born: 0, isDry: false, isFilling: false }
+    const full = { name: 'full', number: 1, length: 60_000 }
+    expect(await pools.add(full, 40, { taken: 50, born: 7 })).toBe('added')
+    const nameKey = (name: string) => `${valkey.prefix}pool:${valkey.run}:${name}:1`
+    const garble = (left: string) => (key: string) =>
+      server.run('HSET', key, 'left', left, 'taken', '0', 'born', '9')
+    const attacks: Record<string, (key: string) => Promise<unknown>> = {
+      ...{ list: key => server.run('LPUSH', key, 'x'), huge: garble('9e18'), nan: garble('nan') },
+      ...{ negative: garble('-5'), word: garble('x'), plain: garble('40') },
+      copied: key => server.run('COPY', nameKey('full'), key),
+      changed: async key => {
+        await pools.add({ ...full, name: 'changed' }, 10, { taken: 50, born: 7 })
+        await server.run('HINCRBY', key, 'left', '40')
+      },
+      dry: key =>
+        server.run('HSET', `${key}:dry`, 'want', '0', 'maximum', '999', 'taken', '9', 'born', '9'),
+      'dry list': key => server.run('LPUSH', `${key}:dry`, 'x'),
+      filling: key => server.run('SET', `${key}:filling`, '1'),
+      'filling list': async key => {
+        await server.run('DEL', `${key}:filling`)
+        await server.run('LPUSH', `${key}:filling`, 'x')
+      },
+    }
+    for (const [name, attack] of Object.entries(attacks)) {
+      await attack(nameKey(name))
+      const counter = { ...full, name }
+      expect([name, await pools.take(counter, need, 2)]).toEqual([name, nothing])
+      await attack(nameKey(name))
+      expect(await pools.add(counter, 40, { taken: 50, born: 7 })).toBe('added')
+      expect([name, await pools.take(counter, need, 2)]).toEqual([
+        name,
+        { ...nothing, granted: 5, left: 35, taken: 50, born: 7 },
+      ])
+    }
+    expect(valkey.state.isUp).toBe(true)
+  })
+
   test('what a pool has is of one run of the server, and is missed after it', async () => {
     const server = await start({ appendonly: 'yes', appendfsync: 'always' })
     const { valkey, awaitState } = await openWatched(server.url)

@@ -3,8 +3,8 @@ import type { EndpointState, State } from '../../extensions/activity/entries.ts'
 import { listWorkers, locateWorker } from '../data-directory.ts'
 import type { Conversation } from '../status-socket.ts'
 
-/** Opens a conversation with one server. */
-type Open = (data: string, request?: object) => Promise<Conversation | undefined>
+/** Opens a conversation with one server. The request is made once it has answered. */
+type Open = (data: string, request?: () => object) => Promise<Conversation | undefined>
 
 /** A request to servers. */
 type Request = Record<string, unknown>
@@ -23,13 +23,20 @@ export async function openWorkers(
   request: Request | undefined,
   open: Open,
 ): Promise<Conversation | undefined> {
-  const opened: Opened[] = []
-  for (const worker of listWorkers(data)) {
+  let isFirst = true
+  const ask = () => {
     // What is past is in the store of all.
-    const own = request && opened.length > 0 ? { ...request, past: 0 } : request
-    const conversation = await open(locateWorker(data, worker), own)
-    if (conversation) opened.push({ worker, conversation })
+    const own = isFirst ? { ...request } : { ...request, past: 0 }
+    isFirst = false
+    return own
   }
+  const all = await Promise.all(
+    listWorkers(data).map(async worker => {
+      const conversation = await open(locateWorker(data, worker), request && ask)
+      return conversation ? [{ worker, conversation }] : []
+    }),
+  )
+  const opened = all.flat()
   if (opened.length === 0) return undefined
   const feed = new JoinedFeed(data, opened, request?.do === 'watch' ? open : null)
   return { status: joinStatuses(opened), batches: feed.read(), close: () => feed.close() }
@@ -90,7 +97,7 @@ class JoinedFeed {
   }
 
   async *#follow(worker: number): Batches {
-    const request = { do: 'watch', past: 0 }
+    const request = () => ({ do: 'watch', past: 0 })
     while (!this.#isClosed) {
       const conversation = this.#opened.get(worker)
       if (conversation) yield* conversation.batches
@@ -104,9 +111,15 @@ class JoinedFeed {
   }
 }
 
+/** How often others say how they are until one that says nothing is left out. */
+const PATIENCE = 3
+
 /** How several servers are doing, told as of one: each time the first of them says how it is. */
 class StateSum {
   readonly #states = new Map<number, State>()
+  /** When each has said how it is, counted in what all have said. */
+  readonly #heard = new Map<number, number>()
+  #turn = 0
   #isListening = false
 
   /** Returns the lines that are told in place of one. */
@@ -120,6 +133,8 @@ class StateSum {
     const before = this.#states.get(worker)
     const state: State = JSON.parse(line)
     this.#states.set(worker, before ? { ...state, ...add([before, state], COUNTS) } : state)
+    this.#heard.set(worker, ++this.#turn)
+    this.#leaveSilent()
     const [first] = this.#states.keys()
     if (worker !== first) return []
     const told = JSON.stringify(joinStates([...this.#states.values()] as [State, ...State[]]))
@@ -129,6 +144,13 @@ class StateSum {
 
   forget(worker: number): void {
     this.#states.delete(worker)
+    this.#heard.delete(worker)
+  }
+
+  // One that stands still keeps its connection, and would be waited for.
+  #leaveSilent(): void {
+    for (const [worker, turn] of this.#heard)
+      if (this.#turn - turn > PATIENCE * this.#heard.size) this.forget(worker)
   }
 }
 

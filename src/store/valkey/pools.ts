@@ -61,45 +61,80 @@ const FILLING = 100
 /** In milliseconds: for how long nobody asks for what the database has not. */
 const DRY = 250
 
+// What another program has written counts as nothing: values are there with what only nodes can
+// make of them. All scripts begin with this, and are given the secret first.
+const SEALED = `local function sign(key, values)
+  return redis.sha1hex(ARGV[1] .. key .. ' ' .. table.concat(values, ' '))
+end
+local function read(key, ...)
+  local kept = redis.pcall('HMGET', key, 'seal', ...)
+  if kept.err then redis.call('DEL', key) return nil end
+  local seal = table.remove(kept, 1)
+  for i = 1, #kept do kept[i] = tostring(kept[i]) end
+  if seal == sign(key, kept) then return kept end
+  if seal then redis.call('DEL', key) end
+  return nil
+end
+local function write(key, names, values)
+  local fields = {'seal', sign(key, values)}
+  for i = 1, #names do fields[2 * i + 1], fields[2 * i + 2] = names[i], values[i] end
+  redis.call('HSET', key, unpack(fields))
+end
+local function text(number) return string.format('%.0f', number) end
+local POOL = {'left', 'taken', 'born'}
+local DRY = {'want', 'maximum', 'taken', 'born'}
+`
+
 // What is given never takes all nodes together beyond the maximum: a line of a batch has half.
-const TAKE = `local kept = redis.call('HMGET', KEYS[1], 'left', 'taken', 'born')
-local left, taken = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
-local want, demand, maximum, nodes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+const TAKE = `${SEALED}
+local kept = read(KEYS[1], unpack(POOL)) or {0, 0, 0}
+local left, taken, born = tonumber(kept[1]), tonumber(kept[2]), tonumber(kept[3])
+local want, demand, maximum, nodes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local granted = math.min(left, maximum - taken + left,
   math.max(want, math.min(demand, math.floor(left / nodes)), math.floor(left / (4 * nodes))))
 if granted > 0 then
-  redis.call('HINCRBY', KEYS[1], 'left', string.format('%d', -granted))
+  write(KEYS[1], POOL, {text(left - granted), kept[2], kept[3]})
 else
   granted = 0
 end
-local dry = redis.call('HMGET', KEYS[2], 'want', 'maximum', 'taken', 'born')
-if dry[1] and granted == 0 and want >= tonumber(dry[1]) and maximum <= tonumber(dry[2]) then
+local dry = read(KEYS[2], unpack(DRY))
+if dry and granted == 0 and want >= tonumber(dry[1]) and maximum <= tonumber(dry[2]) then
   return {0, left, tonumber(dry[3]), tonumber(dry[4]), 1, 0}
 end
 local isFilling = 0
-if granted < want and not redis.call('SET', KEYS[3], 1, 'NX', 'PX', ARGV[5]) then isFilling = 1 end
-return {granted, left - granted, taken, tonumber(kept[3] or 0), 0, isFilling}`
-
-const ADD = `redis.call('HINCRBY', KEYS[1], 'left', ARGV[1])
-local kept = redis.call('HMGET', KEYS[1], 'taken', 'born')
-local taken, born = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
-if tonumber(ARGV[3]) > born or tonumber(ARGV[3]) == born and tonumber(ARGV[2]) > taken then
-  redis.call('HSET', KEYS[1], 'taken', ARGV[2], 'born', ARGV[3])
+if granted < want then
+  local rest, most = redis.call('PTTL', KEYS[3]), tonumber(ARGV[6])
+  if rest > 0 and rest <= most then isFilling = 1 else redis.call('SET', KEYS[3], 1, 'PX', most) end
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return {granted, left - granted, taken, born, 0, isFilling}`
+
+const ADD = `${SEALED}
+local kept = read(KEYS[1], unpack(POOL)) or {0, 0, 0}
+local left = tonumber(kept[1]) + tonumber(ARGV[2])
+local taken, born = tonumber(kept[2]), tonumber(kept[3])
+if tonumber(ARGV[4]) > born or tonumber(ARGV[4]) == born and tonumber(ARGV[3]) > taken then
+  taken, born = tonumber(ARGV[3]), tonumber(ARGV[4])
+end
+write(KEYS[1], POOL, {text(left), text(taken), text(born)})
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('DEL', KEYS[2], KEYS[3])
 return 1`
 
-const NOTE_DRY = `redis.call('HSET', KEYS[1], 'want', ARGV[1], 'maximum', ARGV[2], 'taken', ARGV[3],
-  'born', ARGV[4])
-redis.call('PEXPIRE', KEYS[1], ARGV[5])
+const NOTE_DRY = `${SEALED}
+redis.call('DEL', KEYS[1])
+write(KEYS[1], DRY, {ARGV[2], ARGV[3], ARGV[4], ARGV[5]})
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
 return 1`
 
 /** The scripts of pools. */
 export const POOL_SCRIPTS = { take: TAKE, add: ADD, noteDry: NOTE_DRY }
 
-/** Opens the pools of a server whose connections have the scripts. */
+/**
+ * Opens the pools of a server whose connections have the scripts. What `hide` makes of a name nobody
+ * else can make.
+ */
 export function openPools(valkey: Valkey, hide: (name: string) => string): Pools {
+  const secret = hide('seal of pools')
   const nameKeys = ({ name, number }: Pooled): string[] => {
     const key = `${valkey.prefix}pool:${valkey.run}:${hide(name)}:${number}`
     return [key, `${key}:dry`, `${key}:filling`]
@@ -109,7 +144,7 @@ export function openPools(valkey: Valkey, hide: (name: string) => string): Pools
       return valkey.run !== null
     },
     async take(one, { want, demand, maximum }, nodes) {
-      const values = [want, demand, maximum, nodes, FILLING]
+      const values = [secret, want, demand, maximum, nodes, FILLING]
       const answer = await valkey.runScript('take', nameKeys(one), values)
       if (answer === undefined) return undefined
       const [granted = 0, left = 0, taken = 0, born = 0, isDry = 0, isFilling = 0] = (
@@ -123,13 +158,13 @@ export function openPools(valkey: Valkey, hide: (name: string) => string): Pools
       const refuse = () => {
         isRefused = true
       }
-      const values = [count, taken, born, one.length + LATE]
+      const values = [secret, count, taken, born, one.length + LATE]
       const answer = await valkey.runScript('add', nameKeys(one), values, refuse)
       return answer !== undefined ? 'added' : isRefused ? 'refused' : 'unknown'
     },
     noteDry(one, { want, maximum }, { taken, born }) {
       const [, key = ''] = nameKeys(one)
-      void valkey.runScript('noteDry', [key], [want, maximum, taken, born, DRY])
+      void valkey.runScript('noteDry', [key], [secret, want, maximum, taken, born, DRY])
     },
   }
 }

@@ -58,6 +58,14 @@ if (await hasPostgres()) {
       .then(stat => !/^\d+ \(.*\) Z/s.test(stat))
       .catch(() => false)
 
+  const stopsListening = ({ url }: Node) =>
+    waitUntil(() =>
+      fetch(url, { keepalive: false }).then(
+        () => false,
+        () => true,
+      ),
+    )
+
   test('workers share a port: each is replaced, none outlives its parent, and fewer settle what more have left', async () => {
     await using provider = startProvider()
     await using nodes = await openNodes({
@@ -125,12 +133,7 @@ if (await hasPostgres()) {
     const workers = await listWorkers(node)
     process.kill(node.process.pid, 'SIGKILL')
     await node.process.exited
-    await waitUntil(() =>
-      fetch(node.url, { keepalive: false }).then(
-        () => false,
-        () => true,
-      ),
-    )
+    await stopsListening(node)
     provider.release()
     expect((await endStreams()).filter(isWhole => isWhole)).toHaveLength(first.running_calls)
     for (const { pid } of workers) await waitUntil(async () => !(await isAlive(pid)))
@@ -162,12 +165,7 @@ if (await hasPostgres()) {
     provider.hold()
     const ends = [await openStream(alone), await openStream(alone)]
     alone.process.kill('SIGTERM')
-    await waitUntil(() =>
-      fetch(alone.url, { keepalive: false }).then(
-        () => false,
-        () => true,
-      ),
-    )
+    await stopsListening(alone)
     provider.release()
     expect(await Promise.all(ends.map(end => end()))).toEqual([true, true])
     expect(await alone.process.exited).toBe(0)
@@ -178,6 +176,19 @@ if (await hasPostgres()) {
       BigInt(answered),
     )
     expect(await read('select sum(amount) from gateway.leases')).toBe(0n)
+
+    // One that is killed while it is stopped is told of, and is no good end.
+    const killed = await nodes.start(node.data, {}, ['--workers', '1'])
+    provider.hold()
+    const cut = await openStream(killed)
+    const [last] = (await listWorkers(killed)) as [ToldWorker]
+    killed.process.kill('SIGTERM')
+    await stopsListening(killed)
+    process.kill(last.pid, 'SIGKILL')
+    await cut().catch(() => false)
+    provider.release()
+    expect(await killed.process.exited).toBe(1)
+    expect(await killed.stderr).toMatch(/"event":"worker.ended".*"signal":"SIGKILL"/)
 
     // What keeps one from starting is said once.
     const env = { GATEWAY_SECRET: 'another secret of tests that is long enough' }

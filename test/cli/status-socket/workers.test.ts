@@ -21,12 +21,16 @@ const STATE = {
 }
 
 /** Opens what servers tell, each a list of batches by its number; those that are not listed are silent. */
-async function openFeed(told: Record<string, object[][]>, request = { do: 'watch', past: 5 }) {
+async function openFeed(
+  told: Record<string, object[][]>,
+  request = { do: 'watch', past: 5 },
+  end = Promise.resolve(),
+) {
   const asked: [worker: string, request: object | undefined][] = []
-  const opened = await openWorkers(data, request, async (directory, own) => {
+  const opened = await openWorkers(data, request, async (directory, ask) => {
     const worker = directory.split('/').at(-1) ?? ''
     if (!told[worker] || asked.some(([one]) => one === worker)) return undefined
-    asked.push([worker, own])
+    asked.push([worker, ask?.()])
     return {
       status: JSON.stringify({
         url: 'here',
@@ -36,6 +40,7 @@ async function openFeed(told: Record<string, object[][]>, request = { do: 'watch
       }),
       batches: (async function* () {
         for (const batch of told[worker] ?? []) yield batch.map(entry => JSON.stringify(entry))
+        await end
       })(),
       close: () => undefined,
     }
@@ -87,4 +92,20 @@ test('entries of all come as they are, and how all are doing is one entry', asyn
     queues: { calls: 0, records: 2, deliveries: 0 },
     endpoints: [{ endpoint: 'local/up', succeeded: 2, failed: 0 }],
   })
+})
+
+test('one that stands still keeps nobody from hearing how the others are', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const own = { ...STATE, running_calls: 5 }
+  const feeds = { 1: [[STATE]], 2: Array.from({ length: 12 }, () => [own]) }
+  const { opened } = await openFeed(feeds, { do: 'once', past: 0 }, promise)
+  const told: { running_calls: number; finished: number }[] = []
+  for await (const lines of opened?.batches ?? []) {
+    told.push(...lines.map(line => JSON.parse(line)))
+    if (told.length === 7) break
+  }
+  resolve()
+  expect(told.map(({ running_calls }) => running_calls)).toEqual([1, ...Array(6).fill(5)])
+  // Nothing of what was done meanwhile is lost.
+  expect(told.reduce((sum, { finished }) => sum + finished, 0)).toBe(2 * (1 + 12))
 })

@@ -335,6 +335,23 @@ if (await hasPostgres()) {
       const sum = (nodes: TestNode[]) =>
         nodes.reduce((trips, { shared }) => trips + shared.trips, 0)
 
+      test('is not waited for again and again where Valkey is slow', async () => {
+        let looks = 0
+        const given = { granted: 0, left: 0, taken: 0, born: 0, isDry: false, isFilling: true }
+        const slow: Pools = {
+          ...{ isOn: true, add: async () => 'added', noteDry: () => undefined },
+          async take() {
+            looks += 1
+            await Bun.sleep(20)
+            return given
+          },
+        }
+        const config = configure({ requests_per_minute: 600 })
+        const { counters } = await open(config, 0, 0, systemClock.ticks, slow)
+        expect(await attempt(() => counters.take(claim()))).toBe(200)
+        expect(looks).toBeLessThanOrEqual(2)
+      })
+
       test('holds exactly, with half the trips', () =>
         withinMinute(async () => {
           const config = configure({ requests_per_minute: 600 })

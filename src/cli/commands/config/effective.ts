@@ -14,7 +14,8 @@ const MASK = '••••••'
 
 /**
  * Lists every setting that is in effect, and where each comes from. Secrets are masked: credentials
- * whatever their text, header values, and all that the file takes from a variable or another file.
+ * whatever their text, header values, what opens the place of an address, and all that the file takes
+ * from a variable or another file.
  */
 export function listEffectiveSettings(configFile: ConfigFile): EffectiveSetting[] {
   const { config, file, text, environment } = configFile
@@ -33,7 +34,7 @@ export function listEffectiveSettings(configFile: ConfigFile): EffectiveSetting[
   const all = { ...config, providers: { ...config.providers, ...own } }
   return listLeaves(all).map(({ names, value }) => ({
     setting: names.join('.'),
-    value: isSecret(names, findWritten(written, names)) ? MASK : value,
+    value: isSecret(names, findWritten(written, names)) ? MASK : maskAddress(value),
     source: findSource(names),
   }))
 }
@@ -65,6 +66,15 @@ const SECRET_NAMES =
 const isSecret = (names: string[], written: unknown): boolean =>
   names.some(name => SECRET_NAMES.test(name)) ||
   (typeof written === 'string' && written.includes('${'))
+
+/** Who opens a database is in its address, before the host or among the parameters. */
+const USER = /(?<=^[a-z+]+:\/\/)[^/?#]+(?=@)/i
+const PARAMETER = /(?<=[?&][^=&]*(password|secret|token|key)[^=&]*=)[^&]+/gi
+
+const maskAddress = (value: unknown): unknown =>
+  typeof value === 'string' && value.includes('://')
+    ? value.replace(USER, MASK).replace(PARAMETER, MASK)
+    : value
 
 function findWritten(written: unknown, names: string[]): unknown {
   let at = written

@@ -94,6 +94,8 @@ const LONGEST_PAUSE = 30_000
 /** In milliseconds: one that lived for so long has started well. */
 const CALM = 60_000
 
+const RESTART = 'it is started again, after pauses that grow, and settles what it has left'
+
 /** The servers of one port, as their parent sees them. */
 class Workers {
   readonly #numbers: number[]
@@ -181,7 +183,7 @@ class Workers {
         pause = FIRST_PAUSE
         told.clear()
       }
-      tellOnce('ended', () => this.#tellEnd(worker, child))
+      tellOnce('ended', () => this.#tellEnd(worker, child, RESTART))
       await Promise.race([Bun.sleep(pause), this.#stopped])
       if (this.#isStopping) return
       pause = Math.min(pause * 2, LONGEST_PAUSE)
@@ -195,9 +197,8 @@ class Workers {
     this.#log('info', 'worker.restarted', { worker, pid: this.#running.get(worker)?.pid })
   }
 
-  #tellEnd(worker: number, { pid, exitCode, signalCode }: Child): void {
+  #tellEnd(worker: number, { pid, exitCode, signalCode }: Child, consequence: string): void {
     const end = signalCode ? { signal: signalCode } : { code: exitCode }
-    const consequence = 'it is started again, after pauses that grow, and settles what it has left'
     this.#log('warn', 'worker.ended', { worker, pid, ...end, consequence })
   }
 
@@ -216,17 +217,20 @@ class Workers {
    */
   async #stop(code: number): Promise<never> {
     this.#isStopping = true
+    const serving = [...this.#running].filter(([, child]) => this.#serving.has(child))
     const children = [...this.#running.values()]
     for (const child of children) {
       letGo(child)
       if (!this.#serving.has(child)) child.kill('SIGTERM')
     }
     const overdue = setTimeout(() => this.#kill(), this.#options.drain * 1000 + STOP_TIME)
-    const codes = await Promise.all(children.map(child => child.exited))
+    await Promise.all(children.map(child => child.exited))
     clearTimeout(overdue)
+    const ill = serving.filter(([, { exitCode }]) => exitCode !== 0)
+    for (const [worker, child] of ill)
+      this.#tellEnd(worker, child, 'the next start settles what it has left')
     this.#unlock()
-    const isWell = children.every((child, i) => codes[i] === 0 || !this.#serving.has(child))
-    process.exit(code || (isWell ? 0 : 1))
+    process.exit(code || (ill.length > 0 ? 1 : 0))
   }
 
   #endAtOnce(): never {

@@ -7,10 +7,9 @@ const REST = 2_000
 const MINUTE = 60_000
 /** Of what the database has left a pool gets at most the fourth part at once: it may be lost. */
 const PART = 4
-/** In milliseconds, between two looks at a pool that another node fills. */
+/** In milliseconds, between two looks at a pool that another node fills, and of all looks together. */
 const WAIT = 3
-/** How often it is looked at. */
-const MOST_WAITS = 10
+const LONGEST_WAIT = 30
 
 /** One kind of counters by minutes or days. */
 export class Window implements SharedWindow {
@@ -211,12 +210,13 @@ class Share implements Asker {
    * whether there is known to be nothing.
    */
   async #takeFrom(pools: Pools): Promise<boolean> {
-    for (let waits = 0; ; waits++) {
+    const { ticks } = this.#trips.clock
+    for (const since = ticks(); ; ) {
       const given = await pools.take(this.#named, this.asking.need, this.#nodes)
       if (!given || this.#isOver) return false
       this.#takeGiven(given)
       const isEnough = !this.asking.isWaiting || this.asking.gain(given.granted) === 0
-      if (isEnough || !given.isFilling || waits === MOST_WAITS) return given.isDry
+      if (isEnough || !given.isFilling || ticks() - since > LONGEST_WAIT) return given.isDry
       await new Promise(resolve => setTimeout(resolve, WAIT))
     }
   }
