@@ -8,7 +8,7 @@ import { type Fingerprint, openFingerprint } from '../base/fingerprint.ts'
 import { createRandomIds, type Ids } from '../base/ids.ts'
 import { type Mac, openMac } from '../base/mac.ts'
 import { isLoopback } from '../base/machine.ts'
-import { Mirror, PackedMirror } from '../base/mirror.ts'
+import { Mirror, type MirrorPart, PackedMirror } from '../base/mirror.ts'
 import { openSeal, type Seal } from '../base/seal.ts'
 import { shareRuns } from '../base/share-runs.ts'
 import type { PostgresConfig } from '../config/storage.ts'
@@ -673,13 +673,13 @@ async function reload(gateway: Gateway, changes: Change[] | null): Promise<void>
     // An opening is written with its credit.
     await gateway.ledger.catchUp()
   }
-  await Mirror.readAgain(
-    Object.entries(memory).flatMap(([noun, part]) => {
-      if (!(part instanceof Mirror) || (changed && !changed.has(noun))) return []
-      const names = changed?.get(noun)?.map(({ name }) => name)
-      return [[part, names && !names.includes('') ? new Set(names) : null] as const]
-    }),
-  )
+  let parts = Object.entries(memory).flatMap(([noun, part]): MirrorPart[] => {
+    if (!(part instanceof Mirror) || (changed && !changed.has(noun))) return []
+    const names = changed?.get(noun)?.map(({ name }) => name)
+    return [[part, names && !names.includes('') ? new Set(names) : null]]
+  })
+  do parts = await Mirror.readAgain(parts)
+  while (parts.length > 0)
   if (!changes) memory.policies.clear()
   gateway.events.publish('store.reloaded', {})
 }

@@ -33,6 +33,9 @@ interface Table<Value> {
 // biome-ignore lint/suspicious/noExplicitAny: each reads its own values.
 type AnyMirror = Mirror<any>
 
+/** What is to be read again of a mirror: what has these names, or everything. */
+export type MirrorPart = readonly [AnyMirror, ReadonlySet<string> | null]
+
 /**
  * An in-memory copy of what a store has of one noun, by name, so that no request reads a database.
  * Code that writes to the store writes here too.
@@ -132,15 +135,16 @@ export class Mirror<Value> {
    * step. Changes that this process makes meanwhile are kept, since the values read may be older.
    * Many values are indexed in turns.
    */
-  reload(): Promise<void> {
-    return Mirror.readAgain([[this, null]])
+  async reload(): Promise<void> {
+    await Mirror.readAgain([[this, null]])
   }
 
   /**
    * Reads what has these names again, or everything, and has all mirrors change in one step. Throws
-   * what a read throws, and then none has changed.
+   * what a read throws, and then none has changed. Returns what this process has changed meanwhile:
+   * what was read of it was left out, and it may lack what another process has changed before.
    */
-  static async readAgain(parts: Iterable<[AnyMirror, ReadonlySet<string> | null]>): Promise<void> {
+  static async readAgain(parts: Iterable<MirrorPart>): Promise<MirrorPart[]> {
     const begun = Array.from(parts, ([mirror, names]) => mirror.#begin(names))
     try {
       for (const { read } of begun) await read()
@@ -149,6 +153,7 @@ export class Mirror<Value> {
       for (const { end } of begun) end()
     }
     for (const { notify } of begun) notify()
+    return begun.flatMap(({ listLeftOut }) => listLeftOut())
   }
 
   #begin(wanted: ReadonlySet<string> | null) {
@@ -156,16 +161,20 @@ export class Mirror<Value> {
     const changes = new Map<string, Value | undefined>()
     this.#changes.add(changes)
     let found: Table<Value> = new Map<string, Value>()
+    let left = new Set<string>()
     return {
       read: async () => {
         found = await this.index(await this.#source.read(names))
       },
       replace: () => {
+        // Before what was read counts as a change, too.
+        left = new Set(names?.filter(name => changes.has(name)) ?? changes.keys())
         if (names) this.#replaceSome(names, found, changes)
         else this.#replaceAll(found, changes)
       },
       end: () => this.#changes.delete(changes),
       notify: () => this.#source.onChange?.(names),
+      listLeftOut: (): MirrorPart[] => (left.size > 0 ? [[this, left]] : []),
     }
   }
 

@@ -8,9 +8,11 @@ create table changes (
 
 -- Any program's changes are noted, one transaction after the other, so that none is numbered before
 -- one that is seen earlier. The first argument is the noun, the next is how its name is made of the
--- columns after it. The newest ten thousand are kept.
+-- columns after it. The newest ten thousand are kept. Older ones are removed a thousand at a time: each
+-- removal in a transaction looks at all that it has removed before.
 create function note_change() returns trigger language plpgsql as $$
 declare
+  last bigint;
   path text := current_setting('search_path');
   is_guest boolean := current_schema() is distinct from tg_table_schema;
 begin
@@ -21,7 +23,10 @@ begin
   insert into changes (noun, name)
     select distinct tg_argv[0], format(tg_argv[1], one ->> tg_argv[2], one ->> tg_argv[3])
     from (values (to_jsonb(old)), (to_jsonb(new))) as rows (one) where one is not null;
-  delete from changes where seq <= (select max(seq) from changes) - 10000;
+  select max(seq) into last from changes;
+  if last % 1000 = 0 then
+    delete from changes where seq <= last - 10000;
+  end if;
   if is_guest then
     perform set_config('search_path', path, true);
   end if;

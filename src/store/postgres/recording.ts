@@ -23,7 +23,7 @@ import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { replaceAmount, reviveAmount } from './amounts.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
-import { countCharges, sumMeters } from './leases.ts'
+import { countCharges, LOCK_LEDGER, sumMeters } from './leases.ts'
 import { runStep, runSteps } from './write.ts'
 
 /** What recording needs. */
@@ -69,8 +69,12 @@ export class PostgresRecording implements Recording {
   readonly #kept = new Map<RecorderEntry, Promise<boolean>>()
   /** What was on its way when its connection broke: it may be on record. */
   #doubtful: RecorderEntry[] = []
+  /** The question what of it is. */
+  #finding: Promise<void> | null = null
   /** The batch that takes longer than it is waited for. */
   #late: LateBatch | null = null
+  /** What was written for destinations, and nobody was told yet. */
+  #untold: WrittenMessages[] = []
 
   constructor({ onUntold, ...options }: RecordingOptions) {
     this.#options = options
@@ -83,14 +87,14 @@ export class PostgresRecording implements Recording {
    * take it, and 503 where it cannot be reached or is slow: then it is asked again with the same.
    */
   async record(batch: RecorderEntry[]): Promise<WrittenMessages[]> {
-    const before = this.#late ? await this.#awaitLate() : []
-    const done = new Set([...(await this.#findRecorded()), ...before.flatMap(({ batch }) => batch)])
-    const open = batch.filter(entry => !done.has(entry))
+    await this.#awaitLate()
+    if (this.#doubtful.length > 0) await awaitWithin(PATIENCE, this.#awaitFound(), explainSlow)
+    const open = batch.filter(entry => !this.#recorded.has(entry))
     // All of it was on its way before.
     if (open.length > 0 || batch.length === 0) this.#begin(open)
-    const own = await this.#awaitLate()
+    await this.#awaitLate()
     await this.#forget(batch)
-    return [...before, ...own].flatMap(({ written }) => written)
+    return this.#untold.splice(0)
   }
 
   /** Keeps entries in the log, each once, and returns them. They are still to be recorded. */
@@ -128,8 +132,8 @@ export class PostgresRecording implements Recording {
     const read = records.map(line => parseKept(line, seal()))
     const entries = read.filter(entry => entry !== null)
     this.#doubtful = entries
-    const recorded = await this.#findRecorded()
-    const open = entries.filter(entry => !recorded.has(entry))
+    await this.#findRecorded()
+    const open = entries.filter(entry => !this.#recorded.has(entry))
     for (const entry of open) this.#kept.set(entry, Promise.resolve(true))
     for (let i = 0; i < open.length; i += AT_ONCE) await this.#writeKept(open.slice(i, i + AT_ONCE))
     this.#kept.clear()
@@ -177,37 +181,44 @@ export class PostgresRecording implements Recording {
   }
 
   /** Waits for the batch on its way, but not for long. */
-  async #awaitLate(): Promise<{ batch: RecorderEntry[]; written: WrittenMessages[] }[]> {
+  async #awaitLate(): Promise<void> {
     const late = this.#late
-    if (!late) return []
+    if (!late) return
     try {
-      const written = await awaitWithin(PATIENCE, late.ended, () =>
-        unavailable('The database is slow'),
-      )
+      const written = await awaitWithin(PATIENCE, late.ended, explainSlow)
+      for (const entry of late.batch) this.#recorded.add(entry)
+      this.#untold.push(...written)
       this.#late = null
-      return [{ batch: late.batch, written }]
     } catch (error) {
       if (late.isOver) this.#late = null
       throw error
     }
   }
 
-  /** Finds out what is on record of what may be. */
-  async #findRecorded(): Promise<Set<RecorderEntry>> {
-    const found = new Set<RecorderEntry>()
-    if (this.#doubtful.length === 0) return found
-    const steps = this.#doubtful.map(nameEntry)
-    const rows = await explainFaults(() =>
-      run<{ place: number }>(this.#options.pool, LIST_RECORDED, [JSON.stringify(steps)]),
-    )
-    for (const { place } of rows) found.add(this.#doubtful[place - 1] as RecorderEntry)
-    this.#doubtful = []
-    return found
+  /** Finds out as `#findRecorded` does, once for all who wait for it. */
+  #awaitFound(): Promise<void> {
+    this.#finding ??= this.#findRecorded().finally(() => {
+      this.#finding = null
+    })
+    return this.#finding
   }
 
-  /** Notes what is on record, and clears the log when all of it is. */
+  /** Finds out what is on record of what may be. */
+  async #findRecorded(): Promise<void> {
+    const { pool } = this.#options
+    const doubtful = this.#doubtful
+    const steps = doubtful.map(nameEntry)
+    const rows = await explainFaults(async () => {
+      // A transaction that was sent as a whole may still end without its connection.
+      await run(pool, LOCK_LEDGER.sql)
+      return run<{ place: number }>(pool, LIST_RECORDED, [JSON.stringify(steps)])
+    })
+    for (const { place } of rows) this.#recorded.add(doubtful[place - 1] as RecorderEntry)
+    if (this.#doubtful === doubtful) this.#doubtful = []
+  }
+
+  /** Clears the log when all of it is on record. */
   async #forget(batch: RecorderEntry[]): Promise<void> {
-    for (const entry of batch) this.#recorded.add(entry)
     if (this.#kept.size === 0) return
     for (const entry of batch) this.#kept.delete(entry)
     // What stays is not recorded twice.
@@ -219,6 +230,8 @@ export class PostgresRecording implements Recording {
     if (this.#kept.delete(entry)) log?.keepCopy(renderKept(entry, seal()))
   }
 }
+
+const explainSlow = () => unavailable('The database is slow')
 
 /** What an entry is on record as: a call, or a step of one. */
 const nameEntry = ({ generation, charge }: RecorderEntry) =>
@@ -383,6 +396,7 @@ export async function anchorRecords(connection: Runner, mac: Mac): Promise<void>
 const SEAL_RECORDS = `insert into record_seals (n, first_row, last_row, columns, seal)
   values ((select coalesce(max(n), 0) + 1 from record_seals), ?, ?, ?, ?)`
 
-// A TypeError means a value that no column accepts. Classes 22 and 23: values, and constraints.
+// A TypeError means a value that no column accepts. Classes 22, 23 and 54: values, constraints, and
+// what is too large for the engine.
 const isConstraint = (error: unknown): boolean =>
-  error instanceof TypeError || /^(22|23)/.test(readCode(error))
+  error instanceof TypeError || /^(22|23|54)/.test(readCode(error))

@@ -230,6 +230,27 @@ describe.each(ENGINES)('a server follows what others change: %s', (engine, share
     await Promise.all([server, terminal].map(one => one.close()))
   })
 
+  test('what it changes while it reads has what others have changed of it', async () => {
+    const shared = await share()
+    const [server, terminal] = [await start(shared), await start(shared)]
+    const { data } = await createKey(terminal, getOperator(terminal), { name: 'key' })
+    await server.catchUp()
+    await updateKey(terminal, getOperator(terminal), data.hash, { name: 'renamed' })
+    let isOnce = true
+    replaceMethods(server.store.keys, (name, method) => async (...parameters) => {
+      const found = await method(...parameters)
+      if (name === 'all' && isOnce) {
+        isOnce = false
+        await updateKey(server, getOperator(server), data.hash, { disabled: true })
+      }
+      return found
+    })
+    await server.catchUp()
+    expect(isOnce).toBe(false)
+    expect(server.memory.keys.get(data.hash)).toMatchObject({ name: 'renamed', disabled: true })
+    await Promise.all([server, terminal].map(one => one.close()))
+  })
+
   test('what it has changed itself it does not read again', async () => {
     const shared = await share()
     const [server, terminal] = [await start(shared), await start(shared)]

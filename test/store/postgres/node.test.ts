@@ -14,6 +14,7 @@ import { SQL } from 'bun'
 import { type Gateway, type GatewayParts, openGateway } from '../../../src/app/gateway.ts'
 import { drainNode, listNodes } from '../../../src/app/nodes.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
+import type { RecorderEntry } from '../../../src/observability/generations/store.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { createKey } from '../../../src/resources/keys.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
@@ -81,12 +82,14 @@ if (await hasPostgres()) {
   /** Has a process that goes on in a test be one that has ended. */
   const leave = () => postgres.run('update gateway.nodes set left_at = now()')
 
-  /** Locks the records, as a program that holds the table does. Returns what ends that. */
-  async function holdRecords(): Promise<() => Promise<void>> {
+  /** Locks what a statement takes, the table of records by default. Returns what ends that. */
+  async function hold(
+    statement = 'lock table gateway.generations in access exclusive mode',
+  ): Promise<(before?: string) => Promise<void>> {
     const holder = new SQL(postgres.url, { max: 1 })
-    await holder.unsafe('begin; lock table gateway.generations in access exclusive mode')
-    return async () => {
-      await holder.unsafe('commit')
+    await holder.unsafe(`begin; ${statement}`)
+    return async (before = '') => {
+      await holder.unsafe(`${before}; commit`)
       await holder.close()
     }
   }
@@ -168,7 +171,7 @@ if (await hasPostgres()) {
 
   test('a database that is slow has its batch answered from the log, and written once', async () => {
     const gateway = await open()
-    const free = await holdRecords()
+    const free = await hold()
     await Promise.all(['a', 'b'].map(id => gateway.recorder.record(buildEntry(id))))
     await gateway.recorder.record(buildEntry('c'))
     expect(gateway.recorder).toMatchObject({ healthy: true, isFailing: true })
@@ -178,6 +181,45 @@ if (await hasPostgres()) {
     expect(await postgres.run('select count(*)::int as rows from gateway.ledger')).toEqual([
       { rows: 3 },
     ])
+  })
+
+  test('one that is slow twice in succession has each call once', async () => {
+    const { generations } = (await open()).store
+    const batch: RecorderEntry[] = []
+    for (const id of ['a', 'b']) {
+      batch.push(buildEntry(id))
+      const free = await hold()
+      await expect(generations.record([...batch])).rejects.toThrow('The database is slow')
+      await free()
+      await waitUntil(async () => (await listIds()).includes(id))
+    }
+    expect(await generations.record(batch)).toEqual([])
+    expect(await listIds()).toEqual(['a', 'b'])
+  })
+
+  test('a batch whose connection broke may still be written by the database, and is waited for', async () => {
+    const gateway = await open()
+    const { generations } = gateway.store
+    await generations.record([buildEntry('first')])
+    const free = await hold('select from gateway.numbers for update')
+    const entry = buildEntry('a')
+    const attempt = () =>
+      generations.record([entry]).then(
+        () => 'recorded',
+        ({ message }) => message,
+      )
+    expect(await attempt()).toBe('The database is slow')
+    await postgres.run(
+      "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'",
+    )
+    await waitUntil(async () => (await attempt()) === 'The database cannot be reached')
+    expect(await attempt()).toBe('The database is slow')
+    // What the database does for a connection of which it does not know that it broke.
+    await free(`create temp table late as select * from gateway.generations;
+      update late set id = 'a', rowid = rowid + 1;
+      insert into gateway.generations select * from late`)
+    await waitUntil(async () => (await attempt()) === 'recorded')
+    expect(await listIds()).toEqual(['first', 'a'])
   })
 
   test('a database that has stopped, with its connections open, is said to be unavailable', async () => {
@@ -198,8 +240,10 @@ if (await hasPostgres()) {
     const gateway = await open()
     await gateway.recorder.record(buildEntry('a'))
     const entries = [buildEntry('a'), buildEntry('b')]
+    const request_id = Array.from({ length: 2_000 }, () => crypto.randomUUID()).join('')
+    entries.push({ ...buildEntry('c'), generation: buildGeneration({ id: 'c', request_id }) })
     const results = await Promise.allSettled(entries.map(entry => gateway.recorder.record(entry)))
-    expect(results.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect(results.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'rejected'])
     expect(await listIds()).toEqual(['a', 'b'])
   })
 
@@ -364,6 +408,19 @@ if (await hasPostgres()) {
   })
 
   const STEPS = 'src/store/postgres'
+
+  test('changes that are old are removed a thousand at a time', async () => {
+    await open()
+    const countOld = async (seq: number) => {
+      await postgres.run(`select setval('gateway.changes_seq_seq', ${seq}, false)`)
+      await postgres.run('update gateway.workspaces set name = name')
+      return postgres.run(`select count(*)::int as rows from gateway.changes where seq < 1000`)
+    }
+    const [before] = await countOld(900)
+    expect(before).not.toEqual({ rows: 0 })
+    expect(await countOld(11_999)).toEqual([before])
+    expect(await countOld(12_000)).toEqual([{ rows: 0 }])
+  })
 
   test('tables of earlier versions are widened, and become those of a new store', async () => {
     await (await open()).close()
