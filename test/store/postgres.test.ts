@@ -122,14 +122,16 @@ if (await hasPostgres()) {
 
   test('an end of the server in a transaction leaves nothing of it', async () => {
     const store = await openWithKey()
-    const long = store.generations.record(
-      Array.from({ length: 2_000 }, (_, i) => ({
-        generation: buildGeneration({ id: `gen-${i}` }),
-        charge: null,
-      })),
+    const long = readErrorType(
+      store.generations.record(
+        Array.from({ length: 2_000 }, (_, i) => ({
+          generation: buildGeneration({ id: `gen-${i}` }),
+          charge: null,
+        })),
+      ),
     )
     await server.cut()
-    const isDone = (await readErrorType(long)) === undefined
+    const isDone = (await long) === undefined
     const ids = await store.generations.listIds('gen-', 5_000).catch(() => [])
     expect([0, 2_000]).toContain(ids.length)
     if (isDone) expect(ids).toHaveLength(2_000)
