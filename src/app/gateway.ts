@@ -589,20 +589,16 @@ async function openMemory(
 ): Promise<Memory> {
   const policies = new Map<string, Policy>()
   const policyWatchers = new Set<() => void>()
-  const onChange = () => {
-    policies.clear()
-    for (const tell of policyWatchers) tell()
-  }
   const byId = ({ id }: { id: string }) => id
-  // Of keys whose policies alone are built from what has changed.
-  const onChangeOf = (hashes?: Iterable<string>) => {
-    if (!hashes) return onChange()
-    for (const hash of hashes) policies.delete(hash)
+  /** Drops those of these keys, whose policies alone are built from what has changed, or all. */
+  const dropPolicies = (hashes?: Iterable<string>) => {
+    if (!hashes) policies.clear()
+    else for (const hash of hashes) policies.delete(hash)
     for (const tell of policyWatchers) tell()
   }
   const keys = await KeyMirror.openKeys(hashes => store.keys.all(hashes), {
     onChange(hashes) {
-      onChangeOf(hashes)
+      dropPolicies(hashes)
       onKeysChange()
     },
     // As the store does.
@@ -619,12 +615,12 @@ async function openMemory(
     workspaces: await Mirror.open({
       read: ids => store.workspaces.all(ids),
       getName: byId,
-      onChange,
+      onChange: () => dropPolicies(),
     }),
     budgets: await Mirror.open({
       read: names => store.budgets.all(names),
       getName: buildBudgetName,
-      onChange,
+      onChange: () => dropPolicies(),
     }),
     presets: await Mirror.open({
       read: names => store.presets.all(names),
@@ -634,13 +630,13 @@ async function openMemory(
       read: names => store.assignments.all(names),
       onChange(names) {
         const { keys, members } = groupAssignees([...(names ?? [])])
-        onChangeOf(names && members.length === 0 ? keys : undefined)
+        dropPolicies(names && members.length === 0 ? keys : undefined)
       },
     }),
     guardrails: await Mirror.open({
       read: ids => store.guardrails.all(ids),
       getName: byId,
-      onChange,
+      onChange: () => dropPolicies(),
     }),
     credits: await store.credits.computeTotal(),
     forgetWorkspace(id) {

@@ -45,7 +45,7 @@ export const createServeCommand = () =>
       'so many servers behind the port, each a process, over storage.postgres; auto: one for each core',
       parseWorkers,
     )
-    .addOption(new Option('--worker <n>').argParser(Number).hideHelp())
+    .addOption(new Option('--worker-number <n>').argParser(Number).hideHelp())
     .option(
       '--drain <seconds>',
       'how long running answers may continue after SIGTERM',
@@ -103,7 +103,7 @@ async function serve(options: ServeOptions): Promise<void> {
   const place = readPlace(options, configFile)
   const own = toGatewayParts(options, configFile)
   refuseTakeover(options, own)
-  if (options.workers !== undefined && options.worker === undefined)
+  if (options.workers !== undefined && options.workerNumber === undefined)
     return serveByWorkers(options, configFile, place)
   const worker = await openWorker(options)
   const parts = { ...own, ...worker?.parts }
@@ -152,18 +152,23 @@ async function serveByWorkers(
 }
 
 /** Opens the place of one of several servers; null where this is no such server. */
-async function openWorker({ worker, workers, ...options }: ServeOptions): Promise<Worker | null> {
-  if (worker === undefined) return null
+async function openWorker({
+  workerNumber,
+  workers,
+  ...options
+}: ServeOptions): Promise<Worker | null> {
+  if (workerNumber === undefined) return null
   const { Worker } = await import('./serve/worker.ts')
-  return new Worker(getDataDirectory(options), worker, Number(workers ?? 0))
+  return new Worker(getDataDirectory(options), workerNumber, Number(workers ?? 0))
 }
 
 /** Settles what several servers have left, where there is one from now on. */
 async function settleWorkersBefore(
-  { worker }: ServeOptions,
+  { workerNumber }: ServeOptions,
   { config, data }: Pick<GatewayParts, 'config' | 'data'>,
 ): Promise<void> {
-  if (!config.storage.postgres || worker !== undefined || listWorkers(data).length === 0) return
+  if (!config.storage.postgres || workerNumber !== undefined || listWorkers(data).length === 0)
+    return
   const { settleWorkers } = await import('./serve/workers.ts')
   await settleWorkers(data, 0)
 }

@@ -13,9 +13,10 @@ const LONGEST_PAUSE = 50
 
 /**
  * Creates the writers of a database, which is at a path or in memory. `seal` adds their seals to the
- * statements of each transaction, and `feed` hears which changes are this process's. A transaction is synchronous inside, as the recorder's are: they share one
- * connection, and a transaction that waited in the middle would absorb the records of calls. It waits
- * between retries instead, so that no stream stalls.
+ * statements of each transaction, and `feed` hears which changes are this process's. A transaction is
+ * synchronous inside, as the recorder's are: they share one connection, and a transaction that waited
+ * in the middle would absorb the records of calls. It waits between retries instead, so that no
+ * stream stalls.
  */
 export function createWriters(
   db: Database,

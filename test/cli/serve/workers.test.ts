@@ -14,6 +14,7 @@ const usage = [
     config: {},
     says: 'from 1 to 64, or auto',
   })),
+  { args: ['--worker', '2'], config: {}, says: 'Did you mean --workers?' },
   {
     args: ['--workers', '2'],
     config: {},

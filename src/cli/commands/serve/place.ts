@@ -74,6 +74,6 @@ export interface ServeOptions extends CommonOptions, LogOptions {
   notice: number
   takeover?: boolean
   workers?: number | 'auto'
-  /** Which of several servers this process is. */
-  worker?: number
+  /** Which of several servers this process is. No user says it: `--worker` is a slip for `--workers`. */
+  workerNumber?: number
 }

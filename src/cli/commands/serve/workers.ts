@@ -159,7 +159,7 @@ class Workers {
 
   /** Starts one. Resolves with what it has printed once it serves; null if it ends before that. */
   async #launch(worker: number): Promise<string | null> {
-    const child = spawnWorker([...this.#flags, '--worker', String(worker)])
+    const child = spawnWorker([...this.#flags, '--worker-number', String(worker)])
     this.#running.set(worker, child)
     const printed = await readStart(child.stdout)
     if (printed !== null) this.#serving.add(child)
@@ -290,7 +290,7 @@ export async function settleWorkers(home: string, count: number): Promise<void> 
     const data = locateWorker(home, worker)
     if (worker <= count || existsSync(join(data, SETTLED))) continue
     const flags = count > 0 ? ['--workers', String(count)] : []
-    const child = spawnWorker([...flags, '--worker', String(worker)])
+    const child = spawnWorker([...flags, '--worker-number', String(worker)])
     await new Response(child.stdout).text()
     if ((await child.exited) !== 0)
       throw new Error(

@@ -104,7 +104,7 @@ export function toRows(entry: RecorderEntry, messages: BundledMessage[] = []): E
   }
 }
 
-/** Sums charges: most calls of a batch share a few keys and one day, so there is one sum per key and day. */
+/** Sums charges per key and day: most calls of a batch share a few keys and one day. */
 export function sumPerDay(entries: EntryRows[]): Iterable<DaySpend> {
   const sums = new Map<string, DaySpend>()
   for (const { charge } of entries) {
