@@ -105,8 +105,10 @@ const LIST_OTHERS = `with head as (${LAST_ROW})
     (select 1 from charged c where c.node = ?2 and l.seq between c.first_row and c.last_row)
   order by seq limit ${MOST_OTHERS}`
 
-/** Is taken by whatever moves money, first. */
-export const LOCK_LEDGER = prepare("select last from numbers where name = 'generations' for update")
+/** Is taken by whatever moves money, first: who comes after knows that something was moved. */
+export const LOCK_LEDGER = prepare(
+  "update numbers set moves = moves + 1 where name = 'generations' returning moves, last",
+)
 
 const LIST_WANTED = 'select meter from leases where node = ? and wanted_at is not null'
 
@@ -394,11 +396,12 @@ const listAccounts = ({ key_hash, user_id, workspace_id, subaccounts = [] }: Cha
 /**
  * Counts charges in the limits of all nodes, as parts of a statement: they come from what a node has
  * on lease, as far as it has taken them from there, and else from what is left. One that was forgotten
- * has nothing on lease any more. `sums` is what `sumMeters` returns.
+ * has nothing on lease any more. `sums` is what `sumMeters` returns; `given` names a part of the
+ * statement without whose row nothing is counted.
  */
-export const countCharges = (sums: string, node: string): string => `spent as (
+export const countCharges = (given: string, sums: string, node: string): string => `spent as (
     select one->>0 as meter, (one->>1)::numeric as nanos, one->>2 = '1' as is_leased
-    from jsonb_array_elements(${sums}::text::jsonb) as listed (one)),
+    from ${given}, jsonb_array_elements(${sums}::text::jsonb) as listed (one)),
   paid as (update leases l set amount = l.amount - s.nanos from spent s
     where s.is_leased and l.meter = s.meter and l.node = ${node} returning l.meter),
   counted as (update accounts a set used = a.used + s.nanos

@@ -18,12 +18,13 @@ import {
   toRows,
 } from '../sql/generations/rows.ts'
 import type { Recording } from '../sql/generations.ts'
-import { checkAmount, followHead, type LedgerValues } from '../sql/ledger.ts'
+import { checkAmount, followHead } from '../sql/ledger.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { replaceAmount, reviveAmount } from './amounts.ts'
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import { countCharges, LOCK_LEDGER, sumMeters } from './leases.ts'
+import { COUNTS_MOVES } from './schema.ts'
 import { runStep, runSteps } from './write.ts'
 
 /** What recording needs. */
@@ -64,6 +65,7 @@ export class PostgresRecording implements Recording {
   readonly gathering = 4
   readonly #options: RecordingOptions
   readonly #bundling: BundlingOptions
+  readonly #writer: EntryWriter
   readonly #recorded = new WeakSet<RecorderEntry>()
   /** What is in the log and not known to be on record, or on its way there: whether it has arrived. */
   readonly #kept = new Map<RecorderEntry, Promise<boolean>>()
@@ -78,6 +80,7 @@ export class PostgresRecording implements Recording {
 
   constructor({ onUntold, ...options }: RecordingOptions) {
     this.#options = options
+    this.#writer = new EntryWriter(options)
     const { seal } = options
     this.#bundling = { seal, onUntold, spool: null, blocks: new BlockWriter() }
   }
@@ -161,14 +164,11 @@ export class PostgresRecording implements Recording {
   }
 
   async #write(batch: RecorderEntry[]): Promise<WrittenMessages[]> {
-    const { pool, mac, node } = this.#options
     try {
       const bundled = areTold(batch) ? new BundledBatch(batch, this.#bundling) : null
       const entries = batch.map((entry, i) => toRows(entry, bundled?.messages[i]))
       for (const { record } of entries) refuseOthers(record?.values ?? [])
-      await explainFaults(() =>
-        useConnection(pool, connection => writeEntries(connection, mac, node(), entries)),
-      )
+      await this.#writer.write(entries)
       return bundled?.listWritten() ?? []
     } catch (error) {
       if (!isConstraint(error)) {
@@ -273,53 +273,113 @@ function refuseOthers(values: unknown[]): void {
 // A machine that is cut off between the trips keeps no other node waiting for long.
 const BEGIN = `begin; set local idle_in_transaction_session_timeout = '10s'`
 
-/** Takes the next numbers of a table: others that want some wait until the transaction ends. */
-const TAKE_NUMBERS = `insert into numbers values (?1, ?2)
+const TAKE_NUMBERS = `insert into numbers values ('outbox', ?)
   on conflict (name) do update set last = numbers.last + excluded.last returning last`
 
 const LIST_ENDED = `select 1 from generations
   where id in (select value from json_each(?)) limit 1`
 
-/**
- * Writes entries in a transaction of two trips, but for what few calls have: what it begins with is
- * sent together, and so is what it ends with. The records of all nodes are numbered, sealed and
- * chained one after the other.
- */
-async function writeEntries(
-  connection: Runner,
-  mac: Mac,
-  node: string,
-  entries: EntryRows[],
-): Promise<void> {
-  const records = entries.flatMap(({ record }) => (record ? [record.json] : []))
+/** Where the records and the ledger end, and how often money was moved until then. */
+interface Ends {
+  moves: number
+  row: number
+  seq: number
+  hash: string
+}
+
+/** Writes what is recorded, numbered, sealed and chained after what all nodes have written. */
+class EntryWriter {
+  readonly #pool: SQL
+  readonly #mac: Mac
+  readonly #node: () => string
+  /** As this process has left them. */
+  #left: Ends | null = null
+  /** Whether another one has moved money since, as it does now and then. */
+  #isShared = false
+
+  constructor({ pool, mac, node }: Pick<RecordingOptions, 'pool' | 'mac' | 'node'>) {
+    this.#pool = pool
+    this.#mac = mac
+    this.#node = node
+  }
+
+  /**
+   * Writes entries. Where nothing was moved since this process did, one statement does it, and finds
+   * out by itself; else, and for what few calls have, a transaction that looks first.
+   */
+  async write(entries: EntryRows[]): Promise<void> {
+    const left = this.#left
+    this.#left = null
+    if (left && !this.#isShared && isPlain(entries)) {
+      this.#left = await explainFaults(() => this.#append(this.#pool, left, entries, false))
+      if (this.#left) return
+    }
+    await explainFaults(() =>
+      useConnection(this.#pool, async connection => {
+        const found = await begin(connection, entries)
+        const [next] = await Promise.all([
+          this.#append(connection, found, entries, true),
+          run(connection, 'commit'),
+        ])
+        if (!next) throw unavailable('The database has lost the numbers of its records')
+        // Nodes that take turns would guess in vain.
+        this.#isShared = left !== null && found.moves !== left.moves + 1
+        this.#left = next
+      }),
+    )
+  }
+
+  /** Appends to what ends there, and returns where it ends then; null where it ends elsewhere. */
+  async #append(
+    on: Runner,
+    { moves, row, seq, hash }: Ends,
+    entries: EntryRows[],
+    isLocked: boolean,
+  ): Promise<Ends | null> {
+    const records = entries.flatMap(({ record }) => (record ? [record.json] : []))
+    const [charges, head] = chainCharges(this.#mac, hash, entries)
+    const spend = Array.from(sumPerDay(entries), sum => [
+      ...[sum.key_hash, sum.user_id, sum.workspace_id],
+      ...[sum.day, Number(sum.byok), String(checkAmount(sum.nanos))],
+    ])
+    const written = await run(on, WRITE_ENTRIES, [
+      ...[moves, row + 1, row + records.length, `[${records.join(',')}]`],
+      ...[RECORD_COLUMNS.length, this.#mac(renderRecords(row + 1, records))],
+      ...[seq, JSON.stringify(charges, renderAmount), JSON.stringify(spend)],
+      ...[JSON.stringify(sumMeters(entries)), this.#node(), Number(isLocked)],
+    ])
+    if (written.length === 0) return null
+    return { moves: moves + 1, row: row + records.length, seq: seq + charges.length, hash: head }
+  }
+}
+
+const renderAmount = (_: string, value: unknown) =>
+  typeof value === 'bigint' ? String(value) : value
+
+/** Whether entries are records and charges alone. */
+const isPlain = (entries: EntryRows[]): boolean =>
+  entries.every(({ record, messages }) => record !== null && messages.length === 0) &&
+  addParts(null, 0, entries).length === 0
+
+/** Begins the transaction of entries: writes what only few have, and returns what the others follow. */
+async function begin(connection: Runner, entries: EntryRows[]): Promise<Ends> {
   const messages = entries.reduce((sum, entry) => sum + entry.messages.length, 0)
-  let charges: LedgerValues[] = []
-  const chain = followHead(head => {
-    charges = chainCharges(mac, head, entries)
-    return []
-  })
-  const [, last, newest] = await Promise.all([
+  const end = { seq: 0, hash: '' }
+  const [, [numbers], [newest]] = await Promise.all([
     run(connection, BEGIN),
-    takeNumbers(connection, 'generations', records.length),
-    messages === 0 ? 0 : takeNumbers(connection, 'outbox', messages),
+    run<{ moves: number; last: number }>(connection, LOCK_LEDGER.sql),
+    messages === 0 ? [] : run<{ last: number }>(connection, TAKE_NUMBERS, [messages]),
     refuseEnded(connection, entries),
-    entries.some(({ charge }) => charge !== null) ? runStep(connection, chain) : null,
+    runStep(
+      connection,
+      followHead((hash, seq) => {
+        Object.assign(end, { hash, seq })
+        return []
+      }),
+    ),
   ])
-  await runSteps(connection, addParts(null, newest - messages, entries))
-  const first = last - records.length + 1
-  const spend = Array.from(sumPerDay(entries), sum => [
-    ...[sum.key_hash, sum.user_id, sum.workspace_id],
-    ...[sum.day, Number(sum.byok), String(checkAmount(sum.nanos))],
-  ])
-  await Promise.all([
-    run(connection, WRITE_ENTRIES, [
-      ...[first, last, `[${records.join(',')}]`],
-      ...[RECORD_COLUMNS.length, mac(renderRecords(first, records))],
-      JSON.stringify(charges, (_, value) => (typeof value === 'bigint' ? String(value) : value)),
-      ...[JSON.stringify(spend), JSON.stringify(sumMeters(entries)), node],
-    ]),
-    run(connection, 'commit'),
-  ])
+  await runSteps(connection, addParts(null, (newest?.last ?? 0) - messages, entries))
+  return { ...end, moves: numbers?.moves ?? 0, row: numbers?.last ?? 0 }
 }
 
 /** Does something in a transaction that it begins and ends itself. */
@@ -339,11 +399,6 @@ async function useConnection(
   }
 }
 
-async function takeNumbers(connection: Runner, name: string, count: number): Promise<number> {
-  const [row] = await run<{ last: number }>(connection, TAKE_NUMBERS, [name, count])
-  return row?.last ?? 0
-}
-
 // A step of a call that has a record comes too late.
 async function refuseEnded(connection: Runner, entries: EntryRows[]): Promise<void> {
   const ids = entries.flatMap(({ record, charge }) => (!record && charge ? [charge.id] : []))
@@ -361,31 +416,41 @@ const FRACTIONS = new Set<string>(['latency', 'generation_time'])
 const findType = (name: string): string =>
   NUMBERS.has(name) ? '::bigint' : FRACTIONS.has(name) ? '::double precision' : ''
 
-// One list of JSON for all rows of a table: a fifth of what a parameter for each value costs.
-const WRITE_ENTRIES = `with records as (
+// One list of JSON for all rows of a table: a fifth of what a parameter for each value costs. What a
+// statement waits for is newer than what it sees, so all of it depends on that nothing was moved. A
+// program from before this was counted may move money beside this one.
+const WRITE_ENTRIES = `with turn as (
+    update numbers set moves = moves + 1, last = ?3::bigint
+    where name = 'generations' and moves = ?1::bigint and (?12::bigint = 1 or not exists (
+      select from nodes where coalesce(schema_version, 0) < ${COUNTS_MOVES} and left_at is null
+        and seen_at > clock_timestamp() - interval '90 seconds'))
+    returning 1),
+  records as (
     insert into generations (rowid, ${RECORD_COLUMNS.map(name => `"${name}"`).join(', ')})
-    select ?1::bigint + place - 1,
+    select ?2::bigint + place - 1,
       ${RECORD_COLUMNS.map((name, i) => `(record->>${i})${findType(name)}`).join(', ')}
-    from jsonb_array_elements(?3::text::jsonb) with ordinality as listed (record, place)),
+    from turn, jsonb_array_elements(?4::text::jsonb) with ordinality as listed (record, place)),
   sealed as (
     insert into record_seals (n, first_row, last_row, columns, seal)
-    select coalesce(max(n), 0) + 1, ?1::bigint, ?2::bigint, ?4::bigint, ?5 from record_seals
-    having ?1::bigint <= ?2::bigint),
+    select (select coalesce(max(n), 0) + 1 from record_seals), ?2::bigint, ?3::bigint, ?5::bigint, ?6
+    from turn where ?2::bigint <= ?3::bigint),
   charges as (
-    insert into ledger (id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos, source,
-      hash, several)
-    select row->>0, (row->>1)::bigint, row->>2, row->>3, row->>4, row->>5, (row->>6)::bigint,
-      (row->>7)::bigint, row->>8, row->>9, (row->>10)::bigint
-    from jsonb_array_elements(?6::text::jsonb) with ordinality as listed (row, place)
-    order by place returning seq),
+    insert into ledger (seq, id, step, settled_at, key_hash, user_id, workspace_id, byok, nanos,
+      source, hash, several)
+    select ?7::bigint + place, row->>0, (row->>1)::bigint, row->>2, row->>3, row->>4, row->>5,
+      (row->>6)::bigint, (row->>7)::bigint, row->>8, row->>9, (row->>10)::bigint
+    from turn, jsonb_array_elements(?8::text::jsonb) with ordinality as listed (row, place)
+    returning seq),
   sums as (
     insert into spend (key_hash, user_id, workspace_id, day, byok, nanos)
     select sum->>0, sum->>1, sum->>2, (sum->>3)::bigint, (sum->>4)::bigint, (sum->>5)::bigint
-    from jsonb_array_elements(?7::text::jsonb) as listed (sum)
+    from turn, jsonb_array_elements(?9::text::jsonb) as listed (sum)
     on conflict (key_hash, day, byok) do update set nanos = spend.nanos + excluded.nanos),
-  ${countCharges('?8', '?9')}
-  insert into charged (last_row, first_row, node)
-  select max(seq), min(seq), ?9 from charges where ?9 <> '' having count(*) > 0`
+  ${countCharges('turn', '?10', '?11')},
+  own as (
+    insert into charged (last_row, first_row, node)
+    select max(seq), min(seq), ?11 from charges where ?11 <> '' having count(*) > 0)
+  select 1 from turn`
 
 const LAST_UNSEALED = `select coalesce(max(rowid), 0) as last from generations
   having not exists (select 1 from record_seals)`

@@ -1,14 +1,18 @@
 import type { SQL } from 'bun'
 import severalNodes from './002-several-nodes.sql' with { type: 'text' }
 import changes from './003-changes.sql' with { type: 'text' }
+import moves from './004-moves.sql' with { type: 'text' }
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
 import schema from './schema.sql' with { type: 'text' }
 
 /** What leads from each version of the tables to the next, from the first on. */
-const STEPS = [severalNodes, changes]
+const STEPS = [severalNodes, changes, moves]
 
 /** Which tables `schema.sql` makes. */
 export const VERSION = 1 + STEPS.length
+
+/** Programs that make these tables, and later ones, count each time that they move money. */
+export const COUNTS_MOVES = 4
 
 /** Makes the tables of a store, in the schema in which a connection makes what it does not name. */
 export const createTables = (connection: Runner): Promise<unknown> =>

@@ -140,15 +140,15 @@ export const parseRow = <Row extends { byok: number | boolean; nanos: string }>(
 /** Returns money from its column. */
 export const parseMoney = (text: string | null) => (text === null ? null : BigInt(text))
 
-export const NEWEST_HASH = 'select hash from ledger order by seq desc limit 1'
+export const NEWEST_HASH = 'select seq, hash from ledger order by seq desc limit 1'
 
-/** Reads the hash that the next row is chained to. Computes it if the rows predate the chain. */
-export const followHead = (then: (hash: string) => Statement[]): Statement =>
-  follow<{ hash: string | null }>(prepare(NEWEST_HASH), ([newest]) => {
-    if (!newest || newest.hash) return then(newest?.hash ?? '')
+/** Reads the row that the next one is chained to. Computes its hash if the rows predate the chain. */
+export const followHead = (then: (hash: string, seq: number) => Statement[]): Statement =>
+  follow<{ seq: number; hash: string | null }>(prepare(NEWEST_HASH), ([newest]) => {
+    if (!newest || newest.hash) return then(newest?.hash ?? '', newest?.seq ?? 0)
     return [
       follow<RawLedgerRow>(prepare(selectLedger()), rows =>
-        then(rows.map(parseRow).reduce(hashLedgerRow, '')),
+        then(rows.map(parseRow).reduce(hashLedgerRow, ''), newest.seq),
       ),
     ]
   })

@@ -61,7 +61,7 @@ export function addParts(mac: Mac | null, last: number, entries: EntryRows[]): S
   if (isCharged && mac) {
     const append = (head: string) => {
       const inserts: Statement[] = []
-      for (const row of chainCharges(mac, head, entries))
+      for (const row of chainCharges(mac, head, entries)[0])
         inserts.push(prepare(INSERT_CHARGE, ...row))
       return inserts
     }
@@ -72,8 +72,12 @@ export function addParts(mac: Mac | null, last: number, entries: EntryRows[]): S
   return steps
 }
 
-/** Chains the charges of entries, and returns the values of their rows. */
-export function chainCharges(mac: Mac, newest: string, entries: EntryRows[]): LedgerValues[] {
+/** Chains the charges of entries, and returns the values of their rows with the hash of the last. */
+export function chainCharges(
+  mac: Mac,
+  newest: string,
+  entries: EntryRows[],
+): [rows: LedgerValues[], head: string] {
   const rows: LedgerValues[] = []
   let head = newest
   for (const { charge, record } of entries) {
@@ -82,7 +86,7 @@ export function chainCharges(mac: Mac, newest: string, entries: EntryRows[]): Le
     head = hash
     rows.push(values)
   }
-  return rows
+  return [rows, head]
 }
 
 /** Whether destinations are told of some of these entries: they are of none of most batches. */
