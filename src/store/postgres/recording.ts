@@ -311,17 +311,23 @@ class EntryWriter {
     const left = this.#left
     this.#left = null
     if (left && !this.#isShared && isPlain(entries)) {
-      this.#left = await explainFaults(() => this.#append(this.#pool, left, entries, false))
-      if (this.#left) return
+      const { values, next } = this.#append(left, entries)
+      const written = await explainFaults(() => run(this.#pool, WRITE_ENTRIES, [...values, 0]))
+      if (written.length > 0) {
+        this.#left = next
+        return
+      }
     }
     await explainFaults(() =>
       useConnection(this.#pool, async connection => {
         const found = await begin(connection, entries)
-        const [next] = await Promise.all([
-          this.#append(connection, found, entries, true),
+        // What fits no column is found before the end is sent.
+        const { values, next } = this.#append(found, entries)
+        const [written] = await Promise.all([
+          run(connection, WRITE_ENTRIES, [...values, 1]),
           run(connection, 'commit'),
         ])
-        if (!next) throw unavailable('The database has lost the numbers of its records')
+        if (written.length === 0) throw unavailable('The numbers of the records are missing')
         // Nodes that take turns would guess in vain.
         this.#isShared = left !== null && found.moves !== left.moves + 1
         this.#left = next
@@ -329,27 +335,25 @@ class EntryWriter {
     )
   }
 
-  /** Appends to what ends there, and returns where it ends then; null where it ends elsewhere. */
-  async #append(
-    on: Runner,
+  /** What a statement needs to append to what ends there, and where it ends then. */
+  #append(
     { moves, row, seq, hash }: Ends,
     entries: EntryRows[],
-    isLocked: boolean,
-  ): Promise<Ends | null> {
+  ): { values: unknown[]; next: Ends } {
     const records = entries.flatMap(({ record }) => (record ? [record.json] : []))
     const [charges, head] = chainCharges(this.#mac, hash, entries)
     const spend = Array.from(sumPerDay(entries), sum => [
       ...[sum.key_hash, sum.user_id, sum.workspace_id],
       ...[sum.day, Number(sum.byok), String(checkAmount(sum.nanos))],
     ])
-    const written = await run(on, WRITE_ENTRIES, [
-      ...[moves, row + 1, row + records.length, `[${records.join(',')}]`],
+    const next = { moves: moves + 1, row: row + records.length, seq: seq + charges.length }
+    const values = [
+      ...[moves, row + 1, next.row, `[${records.join(',')}]`],
       ...[RECORD_COLUMNS.length, this.#mac(renderRecords(row + 1, records))],
       ...[seq, JSON.stringify(charges, renderAmount), JSON.stringify(spend)],
-      ...[JSON.stringify(sumMeters(entries)), this.#node(), Number(isLocked)],
-    ])
-    if (written.length === 0) return null
-    return { moves: moves + 1, row: row + records.length, seq: seq + charges.length, hash: head }
+      ...[JSON.stringify(sumMeters(entries)), this.#node()],
+    ]
+    return { values, next: { ...next, hash: head } }
   }
 }
 
