@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { type LedgerRow, sealLedgerRow } from '../../src/limits/chain.ts'
 import { rollUp } from '../../src/observability/rollups.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
+import { LOCK_LEDGER } from '../../src/store/postgres/leases.ts'
 import { OF_SERVERS } from '../../src/store/postgres/seals.ts'
 import { openPostgres } from '../../src/store/postgres.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -10,7 +11,7 @@ import { buildKey, CREATED, countAudit, readErrorType, WORKSPACE } from '../suit
 import { testSeals } from '../suites/store/seals.ts'
 import { testStore } from '../suites/store.ts'
 import { buildAuditEntry } from '../support/audit.ts'
-import { buildGeneration, buildStepCharge } from '../support/generation.ts'
+import { buildGeneration, buildRecordEntry, buildStepCharge } from '../support/generation.ts'
 import { TEST_MAC, TEST_SECRETS } from '../support/ledger.ts'
 import { hasPostgres, startPostgres } from '../support/postgres.ts'
 import { openSchema } from '../support/statements.ts'
@@ -136,6 +137,46 @@ if (await hasPostgres()) {
     expect([0, 2_000]).toContain(ids.length)
     if (isDone) expect(ids).toHaveLength(2_000)
     await store.close()
+  })
+
+  test('a batch is one statement where nobody else has moved money, and follows whoever has', async () => {
+    await server.empty()
+    const [one, other] = [await open(), await open()]
+    const countMoves = async () => {
+      const [row] = await server.run("select moves from gateway.numbers where name = 'generations'")
+      return Number((row as { moves: unknown }).moves)
+    }
+    let calls = 0
+    // A transaction that looks first counts that, and what it moves: a statement that guesses, once.
+    const record = async (store: Store) => {
+      const before = await countMoves()
+      calls += 2
+      const ids = [`gen-${calls - 1}`, `gen-${calls}`]
+      await store.generations.record(ids.map(id => buildRecordEntry(id)))
+      return (await countMoves()) - before
+    }
+    expect([await record(one), await record(one), await record(one)]).toEqual([2, 1, 1])
+    expect([await record(other), await record(other)]).toEqual([2, 1])
+    // Guesses in vain, and not again while the other one goes on.
+    expect([await record(one), await record(other), await record(one)]).toEqual([2, 2, 2])
+    expect([await record(one), await record(one)]).toEqual([2, 1])
+    // Whoever lends, or gives credits, has moved money too.
+    await server.run(`set search_path to gateway; ${LOCK_LEDGER.sql}`)
+    expect([await record(one), await record(one), await record(one)]).toEqual([2, 2, 1])
+    // A program from before this was counted says nothing.
+    await server.run(`insert into gateway.nodes
+      (id, incarnation, name, version, claimed_at, seen_at, schema_version)
+      values ('old', 'old', 'old', '0', now(), now(), 3)`)
+    expect([await record(one), await record(one)]).toEqual([2, 2])
+    await Promise.all([one, other, one, other].map(record))
+    const rows: LedgerRow[] = []
+    const { records, unmatched } = await one.ledger.inspect(row => rows.push(row))
+    expect([records.problems, unmatched]).toEqual([[], []])
+    const hashes = rows.map((row, i) => sealLedgerRow(TEST_MAC, rows[i - 1]?.hash ?? '', row))
+    expect(rows.map(({ hash }) => hash)).toEqual(hashes)
+    expect(rows.map(({ seq }) => seq)).toEqual(Array.from({ length: calls }, (_, i) => i + 1))
+    await one.close()
+    await other.close()
   })
 
   describe('what another program has changed in Postgres is found:', () => {
