@@ -409,14 +409,21 @@ export function openCounters(
   const reserveMoney = ({ payer, estimate, bounds }: MoneyClaim): Hold =>
     ledger.reserve(payer, estimate, bounds)
 
-  async function holdElsewhere(
+  /** Sets money aside that may have to be asked for; at once where it is in hand. */
+  function holdElsewhere(
     grant: Grant,
     money: MoneyClaim,
     free: (() => void) | undefined,
-  ): Promise<Grant> {
+  ): Grant | Promise<Grant> {
     const { payer, estimate, bounds } = money
-    const asked = ledger.reserveElsewhere?.(payer, estimate, bounds, free)
-    const hold = (await asked?.finally(free)) ?? reserveMoney(money)
+    const asked = ledger.reserveElsewhere?.(payer, estimate, bounds, free) ?? reserveMoney(money)
+    if (asked instanceof Promise) return awaitHold(grant, asked.finally(free))
+    grant.hold = asked
+    return grant
+  }
+
+  async function awaitHold(grant: Grant, asked: Promise<Hold>): Promise<Grant> {
+    const hold = await asked
     // Nobody would give it back.
     if (!grant.isOpen) ledger.release(hold)
     else grant.hold = hold
@@ -424,16 +431,20 @@ export function openCounters(
   }
 
   /** Takes the money of a grant that has the rest already, which goes back where there is too little. */
-  async function completeElsewhere(
+  function completeElsewhere(
     grant: Grant,
     money: MoneyClaim,
     free: (() => void) | undefined,
-  ): Promise<Grant> {
-    try {
-      return await holdElsewhere(grant, money, free)
-    } catch (thrown) {
+  ): Grant | Promise<Grant> {
+    const giveBack = (thrown: unknown): never => {
       give(grant, { isUnmade: true })
       throw thrown
+    }
+    try {
+      const held = holdElsewhere(grant, money, free)
+      return held instanceof Promise ? held.catch(giveBack) : held
+    } catch (thrown) {
+      return giveBack(thrown)
     }
   }
 

@@ -200,7 +200,13 @@ export class NodeLeases implements Leases {
     charge.leased = listMeters(this.#books.listAccounts(charge), charge.byok)
   }
 
-  async cover<Taken>(
+  cover<Taken>(estimate: CostEstimate, bounds: Bound[], take: () => Taken): Taken | Promise<Taken> {
+    for (const bound of bounds)
+      if (!this.#covers(bound, estimate.maximum)) return this.#coverLater(estimate, bounds, take)
+    return take()
+  }
+
+  async #coverLater<Taken>(
     { maximum, minimum }: CostEstimate,
     bounds: Bound[],
     take: () => Taken,

@@ -303,10 +303,10 @@ export interface Leases {
   /** Notes which calls run here, and what they have cost so far, if there are any or were. */
   noteRunning(calls: { held: HeldCall; spent: bigint }[]): Promise<void>
   /**
-   * Calls `take` as soon as what is in hand covers an estimate, or all there is. Throws what it throws,
-   * and 503 where the store cannot be asked and what is in hand is not enough.
+   * Calls `take` as soon as what is in hand covers an estimate, or all there is: at once if it does.
+   * Throws what it throws, and 503 where the store cannot be asked and what is in hand is not enough.
    */
-  cover<Taken>(estimate: CostEstimate, bounds: Bound[], take: () => Taken): Promise<Taken>
+  cover<Taken>(estimate: CostEstimate, bounds: Bound[], take: () => Taken): Taken | Promise<Taken>
 }
 
 /**
@@ -323,7 +323,7 @@ export interface Ledger {
    * taken here: nobody else takes what that gives back. Null while they are kept here.
    */
   reserveElsewhere:
-    | ((...of: [...Parameters<Ledger['reserve']>, free?: () => void]) => Promise<Hold>)
+    | ((...of: [...Parameters<Ledger['reserve']>, free?: () => void]) => Hold | Promise<Hold>)
     | null
   /** Lists what is set aside. */
   listHolds(): Hold[]
