@@ -1,5 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
+import { SQL } from 'bun'
 import { type LedgerRow, sealLedgerRow } from '../../src/limits/chain.ts'
 import { rollUp } from '../../src/observability/rollups.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
@@ -71,15 +72,21 @@ if (await hasPostgres()) {
     await store.close()
   })
 
+  // The suite changes the schema, too: each has a copy of a database that is made once.
+  let copies = 0
   testSeals(
     'Postgres',
     async () => {
-      // The suite changes the schema, too.
-      await server.run('drop schema if exists gateway cascade')
+      if (copies++ === 0) await openEmpty().then(store => store.close())
+      const name = `copy_${copies}`
+      await server.run(`create database ${name} template postgres strategy file_copy`)
+      const url = server.url.replace(/postgres$/, name)
       return {
-        open: secrets => openPostgres({ url: server.url, secrets }),
+        open: secrets => openPostgres({ url, secrets }),
         run: async statement => {
-          const results = await server.run(`set search_path to gateway; ${statement}`)
+          const program = new SQL(url, { max: 1 })
+          const results = await program.unsafe(`set search_path to gateway; ${statement}`)
+          await program.close()
           return results.at(-1) as unknown[]
         },
       }
