@@ -18,7 +18,12 @@ import { openSchema } from '../support/statements.ts'
 
 if (await hasPostgres()) {
   const server = await startPostgres()
-  afterAll(() => server[Symbol.asyncDispose]())
+  /** Stays open to inspect what tests leave: each store makes the tables once more to compare them. */
+  let inspector: Promise<Store> | undefined
+  afterAll(async () => {
+    await (await inspector)?.close()
+    await server[Symbol.asyncDispose]()
+  })
 
   const open = () => openPostgres({ url: server.url, secrets: TEST_SECRETS })
 
@@ -37,7 +42,9 @@ if (await hasPostgres()) {
     return store
   }
 
-  testStore('Postgres', openEmpty, async () => [await openEmpty(), await open()])
+  const lookInto = () => (inspector ??= open())
+
+  testStore('Postgres', openEmpty, async () => [await openEmpty(), await open()], lookInto)
 
   /** Lists the columns of a table: each with its type, and whether it may be null. */
   const describeTables = (columns: { table: string; name: string; type: string }[]) =>
@@ -77,10 +84,15 @@ if (await hasPostgres()) {
   testSeals(
     'Postgres',
     async () => {
-      if (copies++ === 0) await openEmpty().then(store => store.close())
+      const locate = (name: string) => server.url.replace(/postgres$/, name)
+      if (copies++ === 0) {
+        await server.run('create database original')
+        const store = await openPostgres({ url: locate('original'), secrets: TEST_SECRETS })
+        await store.close()
+      }
       const name = `copy_${copies}`
-      await server.run(`create database ${name} template postgres strategy file_copy`)
-      const url = server.url.replace(/postgres$/, name)
+      await server.run(`create database ${name} template original strategy file_copy`)
+      const url = locate(name)
       return {
         open: secrets => openPostgres({ url, secrets }),
         run: async statement => {
