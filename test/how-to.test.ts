@@ -22,7 +22,9 @@ const whole = [
   'test/architecture.test.ts',
   ...new Set(runs.filter(words => !words.includes('-t')).flat()),
 ]
-/** Those that are narrowed: of two that share a file, one process runs what either names. */
+/** Files whose tests have words of all kinds in their names. */
+const WORDY = ['test/server/access.test.ts', 'test/store/sqlite.test.ts']
+/** Those that are narrowed: one process runs what they name, unless that is more in a wordy file. */
 const narrowed = joinRuns(runs.filter(words => words.includes('-t')))
 
 function joinRuns(runs: string[][]): string[][] {
@@ -30,7 +32,8 @@ function joinRuns(runs: string[][]): string[][] {
   for (const words of runs) {
     const at = words.indexOf('-t')
     const [files, pattern = ''] = [new Set(words.slice(0, at)), words[at + 1]]
-    const other = joined.find(one => !one.files.isDisjointFrom(files))
+    const isWordy = (some: Set<string>) => WORDY.find(name => some.has(name))
+    const other = joined.find(one => isWordy(one.files) === isWordy(files))
     if (!other) joined.push({ files, pattern })
     else
       Object.assign(other, {

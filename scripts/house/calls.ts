@@ -26,7 +26,7 @@ export interface CallsFigures {
 }
 
 /** How often each call is traced. */
-const TIMES = 12
+const TIMES = 6
 const MORE = 100
 const CHUNKS = 3
 

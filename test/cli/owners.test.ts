@@ -3,6 +3,7 @@ import { chmodSync, chownSync, copyFileSync, lstatSync, mkdtempSync, readdirSync
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { LONG } from '../support/random.ts'
 import { PROGRAM, runGateway } from '../support/server.ts'
 
 /** The user of the server, who is not root and needs no entry in the list of users. */
@@ -130,7 +131,7 @@ describe.skipIf(!canTry)(
       await runAll(data)
       expect(listForeign(data)).toEqual([])
       const server = await start(data)
-      await runAll(data, false)
+      await runAll(data, false, LONG ? COMMANDS : SOME)
       expect(listForeign(data)).toEqual([])
       expect(await server.stop()).not.toContain('failing')
       await runAll(data, true, SOME)

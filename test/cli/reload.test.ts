@@ -10,6 +10,7 @@ import {
   sendChat,
   waitUntil,
 } from '../support/chat.ts'
+import { LONG } from '../support/random.ts'
 import { PROGRAM, runGateway, type Server, startServer } from '../support/server.ts'
 import {
   completion,
@@ -234,7 +235,7 @@ describe('O-11 a wrong config', () => {
 
   test('that is still being written raises no alarm', async () => {
     const text = JSON.stringify(configAt(second), null, 1)
-    const pieces = 12
+    const pieces = 6
     const length = Math.ceil(text.length / pieces)
     write('')
     for (let i = 0; i < pieces; i++) {
@@ -248,8 +249,8 @@ describe('O-11 a wrong config', () => {
   })
 })
 
-test('a hundred changes under load, every tenth of them wrong, fail no call', async () => {
-  const CHANGES = 100
+test('many changes under load, every tenth of them wrong, fail no call', async () => {
+  const CHANGES = LONG ? 100 : 30
   let isOver = false
   const served: Record<string, number> = {}
   const call = async (body: object) => {
@@ -278,8 +279,12 @@ test('a hundred changes under load, every tenth of them wrong, fail no call', as
   await Promise.all(calling)
   expect(Object.keys(served).sort()).toEqual(['first', 'second'])
   const events = (await told()).map(({ event }) => event)
-  expect(events.filter(event => event === 'config.applied').length).toBeGreaterThanOrEqual(90)
-  expect(events.filter(event => event === 'config.rejected').length).toBeGreaterThanOrEqual(10)
+  expect(events.filter(event => event === 'config.applied').length).toBeGreaterThanOrEqual(
+    0.9 * CHANGES,
+  )
+  expect(events.filter(event => event === 'config.rejected').length).toBeGreaterThanOrEqual(
+    CHANGES / 10,
+  )
 }, 60_000)
 
 test('a hangup reloads the config while a terminal is open, and else ends the server', async () => {

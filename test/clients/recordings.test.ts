@@ -6,6 +6,7 @@ import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenRouter } from '@openrouter/ai-sdk-provider'
 import { PROVIDERS } from '../../src/resources/providers.data.ts'
 import { createOracle } from '../support/oracles.ts'
+import { LONG } from '../support/random.ts'
 import { type Model, type Reading, readAnswer } from '../support/reading.ts'
 import {
   buildModels,
@@ -166,13 +167,22 @@ afterAll(async () => {
 
 const named = (recording: Recording) => [recording.name, recording.mode, recording] as const
 
+/**
+ * Whether the normal run reads a recording through a door: each through two of the six, by turns, and
+ * through all that read it otherwise than its provider's client does.
+ */
+const isRead = (door: string, recording: Recording): boolean =>
+  LONG ||
+  exceptionsOf(door, recording).length > 0 ||
+  (played.indexOf(recording) + Object.keys(EXCEPTIONS).indexOf(door)) % 3 === 0
+
 for (const door of Object.keys(EXCEPTIONS))
   for (const protocol of TEXT_PROTOCOLS) {
     describe(`${protocol} recordings through ${door}`, () => {
       if (!hasRecordings)
         test.skip(`${protocol} recordings are not on this machine (GATEWAY_SHARED)`, () => {})
       else
-        test.each(played.filter(one => one.protocol === protocol).map(named))(
+        test.each(played.filter(one => one.protocol === protocol && isRead(door, one)).map(named))(
           '%s, %s, read the same as with the provider’s own client',
           (_name, _mode, recording) => agree(door, recording),
         )

@@ -6,6 +6,7 @@ import { getOperator } from '../../src/resources/actor.ts'
 import { buildTextCall } from '../support/call.ts'
 import { measureBestLoopUse } from '../support/event-loop.ts'
 import { testGateway } from '../support/gateway.ts'
+import { LONG } from '../support/random.ts'
 
 /** What no other call may wait for, in milliseconds. */
 const LONGEST = 250
@@ -255,7 +256,11 @@ describe('a whole answer of the most parts that are read lets nothing else wait 
     expect(longest).toBeLessThan(LONGEST)
   })
 
-  test.each(HOSTILE)(
+  // The bound is the reader's: of each protocol one answer shows it.
+  const first = HOSTILE.filter(
+    ([protocol], i) => LONG || HOSTILE.findIndex(([other]) => other === protocol) === i,
+  )
+  test.each(first)(
     '%s: twice as many %s are refused',
     async (protocol, _, answer) => {
       const { result } = await measure(protocol, answer(MOST * 2))

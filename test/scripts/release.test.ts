@@ -17,7 +17,8 @@ import manifest from '../../package.json' with { type: 'json' }
 import { Archiver } from '../../scripts/release/archives.ts'
 import { renderImage } from '../../scripts/release/image.ts'
 import { RUNTIME_VERSION, SYSTEMS } from '../../scripts/release/systems.data.ts'
-import { runGateway, SOURCE } from '../support/server.ts'
+import { LONG } from '../support/random.ts'
+import { PROGRAM, runGateway } from '../support/server.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
 const { version } = manifest
@@ -54,10 +55,10 @@ const release = (out: string, ...args: string[]) =>
 /** A program in place of the built one that says its version: what is made of it is made at once. */
 const STUB = join(directory, 'stub')
 writeFileSync(STUB, `#!/bin/sh\necho ${version}\n`)
-/** The program from source. */
-const REAL = join(directory, 'real')
-writeFileSync(REAL, `#!/bin/sh\nexec ${SOURCE.map(word => `'${word}'`).join(' ')} "$@"\n`)
 const BUILT = process.env.GATEWAY_TEST_BINARY && resolve(ROOT, process.env.GATEWAY_TEST_BINARY)
+/** What starts the program under test, and is packed at once: that is 150 MB, in four files. */
+const STARTER = join(directory, 'starter')
+writeFileSync(STARTER, `#!/bin/sh\nexec ${PROGRAM.map(word => `'${word}'`).join(' ')} "$@"\n`)
 const isRoot = process.getuid?.() === 0
 const KEY = join(directory, 'key.pem')
 
@@ -86,8 +87,8 @@ describe('a release', () => {
   const out = join(directory, 'release')
   const read = (name: string) => readFileSync(join(out, name))
   beforeAll(() => {
-    // Packed and not compressed: that is for the small program of other tests.
-    const program = ['--program', BUILT ?? REAL, '--level', '0']
+    // The program is packed and not compressed: that is for the small one of other tests.
+    const program = ['--program', (LONG && BUILT) || STARTER, '--level', '0']
     release(out, '--only', 'linux-x64', ...program, '--sign', KEY)
   })
 

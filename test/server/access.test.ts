@@ -35,7 +35,7 @@ const routes = listDescribedRoutes(createApp(await testGateway()))
 const named = routes.map(route => [route.operation.id, route] as const)
 
 let upstream: Upstream
-/** The world of requests that are refused and for which nothing has to be made before. */
+/** The world of requests for which nothing has to be made before. */
 let common: World
 
 beforeAll(async () => {
@@ -48,9 +48,6 @@ afterAll(async () => {
   await common[Symbol.asyncDispose]()
   await upstream.close()
 })
-
-/** Whether a request is the same in every world. */
-const needsNothing = (id: string) => REQUESTS[id]?.length === 0
 
 /** The effects of a request: everything that is stored, and how often the provider was called. */
 const trace = (world: World) => ({ kept: world.readStored(), hits: upstream.hits.length })
@@ -92,19 +89,9 @@ test('every status of a refusal is documented for its operation', () => {
 describe.each(named)('%s', (id, route) => {
   const isGood = (who: Live) => getExpectedStatus(route, who) < 400 || !route.credential
   const changes = route.credential !== undefined && route.method !== 'get'
-  const isCommon = needsNothing(id)
-  /** What the refused leave as it is, and so the first world of those who are not. */
-  let untouched: World
-  let asked: OperationRequest
-
-  beforeAll(async () => {
-    untouched = isCommon ? common : await openWorld(upstream.url)
-    asked = await requestOf(id, untouched)
-  })
-  afterAll(() => (isCommon ? undefined : untouched[Symbol.asyncDispose]()))
 
   test('X-01 refuses the wrong callers without any effect', async () => {
-    const world = untouched
+    const { world, asked } = await askCrowded(id, 'operator', 'refused')
     const before = trace(world)
     const answers: Record<string, number> = {}
     for (const [name, credential] of Object.entries(world.dead))
@@ -133,15 +120,24 @@ describe.each(named)('%s', (id, route) => {
         ])
       if (!changes) expect(world.readStored()).toEqual(before)
     }
-    const inFirst = !changes ? good : isCommon ? [] : good.slice(0, 1)
-    await answer(untouched, asked, inFirst)
-    const rest = good.slice(inFirst.length)
-    // Each has a request of its own, about what is made for it. A slug is taken once.
-    for (const some of id === 'createWorkspace' ? rest.map(who => [who]) : [rest]) {
-      if (some.length === 0) continue
+    if (!changes) {
+      if (REQUESTS[id]?.length === 0) return answer(common, await requestOf(id, common), good)
+      // What its request made is recorded a moment later: not that of others.
       await using world = await openWorld(upstream.url)
-      for (const who of some) await answer(world, await requestOf(id, world), [who])
+      return await answer(world, await requestOf(id, world), good)
     }
+    // A slug and a user's name are taken once.
+    if (['createWorkspace', 'replaceScimUserResource'].includes(id))
+      for (const who of good) {
+        await using world = await openWorld(upstream.url)
+        await answer(world, await requestOf(id, world), [who])
+      }
+    else
+      for (const who of good) {
+        // Each has a request of its own, about what is made for it.
+        const own = await askCrowded(id, 'operator', 'changed')
+        await answer(own.world, own.asked, [who])
+      }
   })
 })
 
@@ -201,19 +197,23 @@ function askersOf(route: DescribedRoute): [who: Live, whose: keyof World['actors
 const RECORDS: Record<string, number> = { getGeneration: 200, listGenerationContent: 403 }
 
 /** Worlds that many requests share, each about what one actor has: until a name is taken there. */
-const crowded: Partial<Record<keyof World['actors'], World>> = {}
+const crowded: Record<string, World> = {}
 afterAll(() => Promise.all(Object.values(crowded).map(world => world[Symbol.asyncDispose]())))
 
-async function askCrowded(id: string, whose: keyof World['actors'] = 'operator') {
+async function askCrowded(
+  id: string,
+  whose: keyof World['actors'] = 'operator',
+  crowd: string = whose,
+) {
   const ask = async (world: World) => {
-    crowded[whose] = world
+    crowded[crowd] = world
     return { world, asked: await requestOf(id, world, whose) }
   }
   try {
-    return await ask(crowded[whose] ?? (await openWorld(upstream.url)))
+    return await ask(crowded[crowd] ?? (await openWorld(upstream.url)))
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error
-    await crowded[whose]?.[Symbol.asyncDispose]()
+    await crowded[crowd]?.[Symbol.asyncDispose]()
     return ask(await openWorld(upstream.url))
   }
 }

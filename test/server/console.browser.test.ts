@@ -118,11 +118,11 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     await page.addInitScript('window.boom = () => { window.isHit = true }')
     await signIn(watched, server)
     await page.evaluate(AXE)
-    for (const { colorScheme, rules, ...size } of LOOKS) {
-      await page.emulateMedia({ colorScheme })
-      await page.setViewportSize(size)
-      for (const place of [...PAGES, ...things, `calls/${id}`]) {
-        await visit(watched, server, place)
+    for (const place of [...PAGES, ...things, `calls/${id}`]) {
+      await visit(watched, server, place)
+      for (const { colorScheme, rules, ...size } of LOOKS) {
+        await page.emulateMedia({ colorScheme })
+        await page.setViewportSize(size)
         expect([place, colorScheme, await findBarriers(page, rules)]).toEqual([
           place,
           colorScheme,

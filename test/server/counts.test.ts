@@ -185,7 +185,7 @@ test('a search without a number of its own is sent with the number that its hold
 
 describe(`no count of a request spends more than a limit (seed ${SEED})`, () => {
   test.each(
-    [...draw(cases, 150), ...draw(pairs, 50)].map(
+    [...draw(cases, 75), ...draw(pairs, 25)].map(
       one => [one.path, one.model, one.field, JSON.stringify(one.value), one] as const,
     ),
   )(

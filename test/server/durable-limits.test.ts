@@ -25,7 +25,7 @@ import {
   usage,
 } from '../support/upstream.ts'
 
-const KILLS = LONG ? 200 : 10
+const KILLS = LONG ? 200 : 6
 const PRICED = { prompt: 1, completion: 1 }
 const BOUND = 100_000
 

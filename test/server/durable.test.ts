@@ -11,11 +11,11 @@ import {
   readGenerationId,
   sendChat,
 } from '../support/chat.ts'
-import { createSeededIntegers, SEED } from '../support/random.ts'
+import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
 import { runGateway, type Server, startServer } from '../support/server.ts'
 import { completion, startUpstream, stream } from '../support/upstream.ts'
 
-const ROUNDS = 10
+const ROUNDS = LONG ? 10 : 5
 const CLIENTS = 8
 
 const data = mkdtempSync(join(tmpdir(), 'gateway-durable-'))

@@ -7,6 +7,7 @@ import { createGuardrail } from '../../src/limits/guardrails.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { ENCODINGS } from '../support/disguises.ts'
+import { LONG } from '../support/random.ts'
 import { DOORS, type LoopStage, openLoopStage } from '../support/tool-loop.ts'
 
 /*
@@ -83,7 +84,10 @@ const CASES = ACTIONS.flatMap(action =>
 describe.each(CASES)('$action, filterOutput $filterOutput, $door, streamed $stream:', at => {
   const { action, filterOutput, door, stream } = at
 
-  test.each(Object.entries(ENCODINGS))('a word in %s', async (_, write) => {
+  // A third of the encodings each, by turns.
+  const encodings = Object.entries(ENCODINGS)
+  const some = encodings.filter((_, i) => LONG || (CASES.indexOf(at) + i) % 3 === 0)
+  test.each(some)('a word in %s', async (_, write) => {
     const written = write(WORD)
     const key = keys[`${action} ${filterOutput}`]
     const url = `https://example.com/?q=${written}&a=1`

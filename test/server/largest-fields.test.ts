@@ -22,7 +22,7 @@ import { INPUT_AUDIO } from '../support/recording.ts'
  * above idle. The long run makes all cases; the short one some, other ones with each seed.
  */
 
-const CASES = LONG ? Number(process.env.CASES ?? 10_000) : 24
+const CASES = LONG ? Number(process.env.CASES ?? 10_000) : 12
 /** Cases that are made instead, to look at one again: `ONLY='createMessages acme/gemini body system'`. */
 const ONLY = process.env.ONLY
 

@@ -13,7 +13,7 @@ import {
 } from '../support/chat.ts'
 import { runCommand } from '../support/commands.ts'
 import { openDatabase } from '../support/database.ts'
-import { createSeededIntegers, SEED } from '../support/random.ts'
+import { createSeededIntegers, LONG, SEED } from '../support/random.ts'
 import type { Outcome } from '../support/raw-client.ts'
 import { type LocalServer, type Server, startLocalServer, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
@@ -116,7 +116,7 @@ const spentBy = (outcomes: Outcome[]) =>
   )
 
 describe('A-01 A-02 a limit of one dollar', () => {
-  for (const count of [1, 10, 100, 1_000]) {
+  for (const count of [1, 100, LONG ? 1_000 : 300]) {
     test(`holds for ${count} calls at once, and refused calls reach no provider`, async () => {
       const key = await createLimitedKey(server, 1)
       const outcomes = await atOnce(count, key)
@@ -391,11 +391,11 @@ describe('a limit that calls share', () => {
     ])
   })
 
-  test('is spent by a thousand calls at once to at least 95 %, and never exceeded', async () => {
+  test('is spent by hundreds of calls at once to at least 95 %, and never exceeded', async () => {
     const key = await createLimitedKey(server, 1)
     upstream.answer(say(2_000))
     const outcomes = await Promise.all(
-      Array.from({ length: 1_000 }, () => sendChat(server, DEAR, { key }).outcome()),
+      Array.from({ length: LONG ? 1_000 : 400 }, () => sendChat(server, DEAR, { key }).outcome()),
     )
     expect(new Set(outcomes.map(({ status }) => status))).toEqual(new Set([200, 402]))
     const { usage: spent } = await fetchKeyState(server, key)
@@ -404,19 +404,19 @@ describe('a limit that calls share', () => {
 })
 
 describe('A-18 additional costs of a call', () => {
-  const LONG = 'lorem ipsum '.repeat(20_000)
+  const LOREM = 'lorem ipsum '.repeat(20_000)
   const said = (content: object[]) => ({ messages: [{ role: 'user', content }] })
 
   const WAYS: [name: string, body: object][] = [
-    ['in its text', { messages: [{ role: 'user', content: LONG }] }],
-    ['in an unknown parameter', { documents: [{ text: LONG }] }],
-    ['in a field of a message', { messages: [{ role: 'user', content: 'Hi', context: LONG }] }],
+    ['in its text', { messages: [{ role: 'user', content: LOREM }] }],
+    ['in an unknown parameter', { documents: [{ text: LOREM }] }],
+    ['in a field of a message', { messages: [{ role: 'user', content: 'Hi', context: LOREM }] }],
     [
       'in a file',
-      said([{ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LONG)}` } }]),
+      said([{ type: 'file', file: { file_data: `data:text/plain;base64,${btoa(LOREM)}` } }]),
     ],
-    ['in a tool', { tools: [{ type: 'function', function: { name: 'f', description: LONG } }] }],
-    ['in its response_format', { response_format: { type: 'grammar', grammar: LONG } }],
+    ['in a tool', { tools: [{ type: 'function', function: { name: 'f', description: LOREM } }] }],
+    ['in its response_format', { response_format: { type: 'grammar', grammar: LOREM } }],
   ]
 
   test.each(WAYS)(
@@ -442,7 +442,7 @@ describe('A-18 additional costs of a call', () => {
       server.fetch(`/presets/${slug}/chat/completions`, {
         json: { model: 'acme/reader', messages: [{ role: 'user', content: 'x' }], ...body },
       })
-    await preset('long', { messages: [{ role: 'system', content: LONG }] })
+    await preset('long', { messages: [{ role: 'system', content: LOREM }] })
     await preset('wide', { model: 'acme/small', max_tokens: BOUND })
     const key = await createLimitedKey(server, 0.05)
     for (const model of ['@preset/long', '@preset/wide'])

@@ -425,7 +425,7 @@ test('whole answers and streams have the same items, whatever the model calls', 
   ]
   const pick = () => CALLS[below(CALLS.length)] as [string, string]
   const rules = ['always', 'never', { never: { tool_names: ['add'] } }]
-  for (let i = 0; i < (LONG ? 4_000 : 80); i++) {
+  for (let i = 0; i < (LONG ? 4_000 : 30); i++) {
     const protocol = LOOP_PROTOCOLS[below(LOOP_PROTOCOLS.length)] ?? ''
     const turns = Array.from({ length: 1 + below(3) }, (_, turn) =>
       Array.from({ length: 1 + below(4) }, (__, n) => {

@@ -7,6 +7,7 @@ import {
   REASONER,
   REQUEST_FORMS,
 } from '../support/preferences.ts'
+import { LONG } from '../support/random.ts'
 
 const order = (...names: string[]) => ({ order: names })
 /** An order that puts the others first, unless another preference overrules it. */
@@ -400,7 +401,7 @@ const WRONG_IN_TEXT: [name: string, body: Body, named: string][] = [
   ],
 ]
 
-describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy) => {
+describe.each(Object.entries(PLAYERS))('at providers played by %s', (player, playedBy) => {
   let cast: Cast
 
   beforeAll(async () => {
@@ -409,7 +410,12 @@ describe.each(Object.entries(PLAYERS))('at providers played by %s', (_, playedBy
   afterAll(() => cast.close())
   beforeEach(() => cast.play())
 
-  describe.each(Object.entries(REQUEST_FORMS))('%s: a call', (_, way) => {
+  // Every form at one of them, by turns.
+  const turn = Object.keys(PLAYERS).indexOf(player)
+  const forms = Object.entries(REQUEST_FORMS).filter(
+    (_, i) => LONG || i % Object.keys(PLAYERS).length === turn,
+  )
+  describe.each(forms)('%s: a call', (_, way) => {
     const besides = <T>(all: T[], ofText: T[]) => (way.isOfVectors ? all : [...all, ...ofText])
 
     test.each(besides(WISHES, WISHES_OF_TEXT))(

@@ -8,7 +8,7 @@ import { recount } from '../support/recount.ts'
 const data = mkdtempSync(join(tmpdir(), 'gateway-recount-'))
 afterAll(() => rmSync(data, { recursive: true, force: true }))
 
-const CALLS = LONG ? 3_000 : 300
+const CALLS = LONG ? 3_000 : 120
 
 test(
   `${CALLS} mixed calls over six weeks come to the same on every surface`,

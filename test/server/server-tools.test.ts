@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import type { Json } from '../../src/base/json.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../../src/extensions/server-tool.ts'
 import { datetime } from '../../src/extensions/tools/datetime.ts'
@@ -478,6 +478,16 @@ describe('A-19 a loop stops', () => {
 })
 
 describe('a body with', () => {
+  const broken = {
+    ...createTool('broken', () => ({ text: '', isError: false })),
+    findObstacle: () => 'it has no key',
+  }
+  let refusing: LoopStage
+  beforeAll(async () => {
+    refusing = await openLoopStage(() => say('Hi'), { tools: [echo, broken] })
+  })
+  afterAll(() => refusing.close())
+
   const stops = (...conditions: unknown[]) => ({
     ...ECHO,
     stop_server_tools_when: conditions,
@@ -558,11 +568,7 @@ describe('a body with', () => {
     ],
     ['no steps, without tools', { max_tool_calls: 0 }, 'max_tool_calls'],
   ] as [string, Json, string][])('%s is a 400 on every door', async (_, body, field) => {
-    const broken = {
-      ...createTool('broken', () => ({ text: '', isError: false })),
-      findObstacle: () => 'it has no key',
-    }
-    const { ask, stage } = bind(await open(() => say('Hi'), { tools: [echo, broken] }))
+    const { ask, stage } = bind(refusing)
     for (const door of DOORS) {
       if (door === 'responses' && field === 'n') continue
       const { status, error } = await ask(door, body)

@@ -40,7 +40,7 @@ import { json, startUpstream } from '../support/upstream.ts'
  * of a tree passes its bounds, and whatever a provider has taken is charged.
  */
 
-const CASES = LONG ? 10_000 : 120
+const CASES = LONG ? 10_000 : 100
 /** Cases of one gateway, with the same limits. */
 const AT_ONE_GATEWAY = 10
 /** What a use of the priced tools and of the MCP server costs. */

@@ -1,5 +1,6 @@
 import type { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
+import { SQL } from 'bun'
 import { type LedgerRow, sealLedgerRow } from '../../src/limits/chain.ts'
 import { rollUp } from '../../src/observability/rollups.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
@@ -18,7 +19,12 @@ import { openSchema } from '../support/statements.ts'
 
 if (await hasPostgres()) {
   const server = await startPostgres()
-  afterAll(() => server[Symbol.asyncDispose]())
+  /** Stays open to inspect what tests leave: each store makes the tables once more to compare them. */
+  let inspector: Promise<Store> | undefined
+  afterAll(async () => {
+    await (await inspector)?.close()
+    await server[Symbol.asyncDispose]()
+  })
 
   const open = () => openPostgres({ url: server.url, secrets: TEST_SECRETS })
 
@@ -37,7 +43,9 @@ if (await hasPostgres()) {
     return store
   }
 
-  testStore('Postgres', openEmpty, async () => [await openEmpty(), await open()])
+  const lookInto = () => (inspector ??= open())
+
+  testStore('Postgres', openEmpty, async () => [await openEmpty(), await open()], lookInto)
 
   /** Lists the columns of a table: each with its type, and whether it may be null. */
   const describeTables = (columns: { table: string; name: string; type: string }[]) =>
@@ -72,15 +80,26 @@ if (await hasPostgres()) {
     await store.close()
   })
 
+  // The suite changes the schema, too: each has a copy of a database that is made once.
+  let copies = 0
   testSeals(
     'Postgres',
     async () => {
-      // The suite changes the schema, too.
-      await server.run('drop schema if exists gateway cascade')
+      const locate = (name: string) => server.url.replace(/postgres$/, name)
+      if (copies++ === 0) {
+        await server.run('create database original')
+        const store = await openPostgres({ url: locate('original'), secrets: TEST_SECRETS })
+        await store.close()
+      }
+      const name = `copy_${copies}`
+      await server.run(`create database ${name} template original strategy file_copy`)
+      const url = locate(name)
       return {
-        open: secrets => openPostgres({ url: server.url, secrets }),
+        open: secrets => openPostgres({ url, secrets }),
         run: async statement => {
-          const results = await server.run(`set search_path to gateway; ${statement}`)
+          const program = new SQL(url, { max: 1 })
+          const results = await program.unsafe(`set search_path to gateway; ${statement}`)
+          await program.close()
           return results.at(-1) as unknown[]
         },
       }

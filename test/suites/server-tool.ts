@@ -4,6 +4,7 @@ import type { Json } from '../../src/base/json.ts'
 import type { ServerTool } from '../../src/extensions/server-tool.ts'
 import type { ToolReading } from '../../src/language/server-tools.ts'
 import type { ReceivedRequest } from '../support/fake-providers/fake-provider.ts'
+import { takeTurns } from '../support/random.ts'
 import {
   DOORS,
   type Door,
@@ -103,8 +104,13 @@ function testUses(tool: ServerTool, sample: ServerToolSample): void {
       tools: [entry, ...(sample.functions ?? []).map(one => toDoor(door, one))],
     })
 
-  const cases = (sample.doors ?? DOORS).flatMap(door =>
-    LOOP_PROTOCOLS.map(protocol => [door, protocol] as const),
+  // Each with every door and every protocol; what joins those two is no tool's.
+  const cases = takeTurns(
+    (sample.doors ?? DOORS).flatMap(door =>
+      LOOP_PROTOCOLS.map(protocol => [door, protocol] as const),
+    ),
+    LOOP_PROTOCOLS.length,
+    sample.doors?.length ?? DOORS.length,
   )
   test.each(cases)(
     `${tool.name} runs on %s with %s, whole and streamed`,

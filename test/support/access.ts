@@ -156,10 +156,13 @@ export class World {
   }
 }
 
+/** That a request was refused is put on record a moment later, beside another one's effects. */
+const OF_REFUSALS = "('refusals', 'sqlite_sequence')"
+
 function readTables(db: Database): Record<string, unknown[][]> {
-  const tables = db.query(`select name from sqlite_schema where type = 'table'`).all() as {
-    name: string
-  }[]
+  const tables = db
+    .query(`select name from sqlite_schema where type = 'table' and name not in ${OF_REFUSALS}`)
+    .all() as { name: string }[]
   return Object.fromEntries(
     tables.map(({ name }) => [name, db.query(`select * from "${name}"`).values()]),
   )

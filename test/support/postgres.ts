@@ -115,12 +115,24 @@ export async function startStandby(
   }
 }
 
+/** The data of a server that never ran: to copy it takes a tenth of the time. */
+let initialized: Promise<string> | undefined
+
+async function initialize(): Promise<string> {
+  const directory = await makeUserDirectory()
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }))
+  const data = join(directory, 'data')
+  const options = ['--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C']
+  await runProgram('initdb', '--pgdata', data, '--username', 'postgres', ...options)
+  return data
+}
+
 /** Starts a server of Postgres, with what its settings have besides. */
 export async function startPostgres(more: Record<string, string> = {}): Promise<PostgresServer> {
   const directory = await makeUserDirectory()
   const data = join(directory, 'data')
-  const options = ['--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C']
-  await runProgram('initdb', '--pgdata', data, '--username', 'postgres', ...options)
+  initialized ??= initialize()
+  await runQuietly(['cp', '-a', await initialized, data])
   const port = await findFreePort()
   const relaunch = () => launch(data, { port, ...more })
   let server = await relaunch()

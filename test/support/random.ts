@@ -14,6 +14,13 @@ export const LONG = Boolean(GATEWAY_TEST_LONG)
 export const SEED = Number(GATEWAY_TEST_SEED ?? (LONG ? randomInt(1, PRIME) : 20_261_122))
 
 /**
+ * Takes of a table's cases, whose rows have this width, those of the normal run: one of so many, by
+ * turns, so that every row and every column is among them. The long run has all.
+ */
+export const takeTurns = <T>(cases: T[], width: number, one: number): T[] =>
+  LONG ? cases : cases.filter((_, i) => (Math.floor(i / width) + (i % width)) % one === 0)
+
+/**
  * Creates a reproducible source of numbers in [0, 1): Lehmer's generator with Park and Miller's
  * multiplier.
  */

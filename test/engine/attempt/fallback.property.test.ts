@@ -9,7 +9,7 @@ import { type Send, toIncomingResponse } from '../../../src/network/egress.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { buildTextCall } from '../../support/call.ts'
 import { TestClock, testGateway } from '../../support/gateway.ts'
-import { createSeededRandom, LONG } from '../../support/random.ts'
+import { createSeededRandom, LONG, takeTurns } from '../../support/random.ts'
 import { beginStep } from '../../support/run.ts'
 import { completion } from '../../support/upstream.ts'
 
@@ -98,6 +98,9 @@ async function openCall(gateway: Gateway, fields: Partial<TextCall>): Promise<vo
 const countAttempts = (fates: Fate[]) => fates.reduce((sum, { asked }) => sum + asked.length, 0)
 const findFailed = (fates: Fate[]) => fates.filter(({ isAnswered }) => !isAnswered)
 
+/** How many calls a situation has. */
+const CALLS = 4_000
+
 const STATUSES = [429, 500, 502, 503, 529]
 /** Of those the ones that many calls are played with: failures of a provider are all alike. */
 const PLAYED = LONG ? STATUSES : [429, 503]
@@ -120,21 +123,25 @@ test('a call that failed has asked each endpoint once, wherever most calls are a
         for (const { asked } of findFailed(fates)) expect(asked).toHaveLength(situation.endpoints)
       },
     ),
-    { numRuns: 20 },
+    { numRuns: LONG ? 20 : 8 },
   ))
 
 describe('calls fail no more often than all endpoints do at once', () => {
   test.each(
-    PLAYED.flatMap(status => [
-      { endpoints: 2, share: 0.1, status, most: 0.015 },
-      { endpoints: 3, share: 0.2, status, most: 0.012 },
-    ]),
+    takeTurns(
+      PLAYED.flatMap(status => [
+        { endpoints: 2, share: 0.1, status, most: 0.015 },
+        { endpoints: 3, share: 0.2, status, most: 0.012 },
+      ]),
+      2,
+      2,
+    ),
   )('$endpoints of which each answers $share with $status', async ({ most, ...situation }) => {
     for (const [burst, pause] of [
       [1, 20],
       [20, 200],
     ] as const) {
-      const bursts = 4_000 / burst
+      const bursts = CALLS / burst
       const fates = await play({ ...situation, burst, pause, bursts, seed: 7 })
       expect(findFailed(fates).length / fates.length).toBeLessThanOrEqual(most)
     }
@@ -143,13 +150,17 @@ describe('calls fail no more often than all endpoints do at once', () => {
 
 describe('an outage of all endpoints multiplies no traffic', () => {
   test.each(
-    PLAYED.flatMap(status => [
-      { status, endpoints: 2, burst: 1, pause: 20 },
-      { status, endpoints: 3, burst: 1, pause: 5 },
-      { status, endpoints: 3, burst: 20, pause: 200 },
-    ]),
+    takeTurns(
+      PLAYED.flatMap(status => [
+        { status, endpoints: 2, burst: 1, pause: 20 },
+        { status, endpoints: 3, burst: 1, pause: 5 },
+        { status, endpoints: 3, burst: 20, pause: 200 },
+      ]),
+      3,
+      2,
+    ),
   )('$endpoints that answer $status, $burst at once', async situation => {
-    const bursts = 4_000 / situation.burst
+    const bursts = CALLS / situation.burst
     const fates = await play({ ...situation, share: 1, bursts, seed: 7 })
     expect(countAttempts(fates) / fates.length).toBeLessThanOrEqual(1.05)
   })

@@ -4,7 +4,7 @@ import { BUILTINS, type BuiltinSlug } from '../../../src/limits/filters/builtins
 import type { FilterSet } from '../../../src/limits/filters/filter-set.ts'
 import { redactSegment } from '../../../src/limits/filters/text-segment.ts'
 import { type FilterRule, openFilters } from '../../../src/limits/filters.ts'
-import { createSeededIntegers, LONG } from '../../support/random.ts'
+import { createSeededIntegers, LONG, takeTurns } from '../../support/random.ts'
 import { countLargestStep, countWork } from '../../support/work-count.ts'
 
 /*
@@ -92,7 +92,7 @@ export const CASES: Case[] = RULES.flatMap(rule =>
 /** Draws texts of several units. */
 const draw = createSeededIntegers(5)
 const pick = <T>(items: T[]): T => items[draw(items.length)] as T
-const MIXED: Case[] = Array.from({ length: LONG ? 10_000 - CASES.length : 60 }, () => ({
+const MIXED: Case[] = Array.from({ length: LONG ? 10_000 - CASES.length : 30 }, () => ({
   rule: pick(RULES),
   unit: Array.from({ length: 2 + draw(3) }, () => pick(UNITS)).join(''),
   carrier: pick(Object.keys(CARRIERS)),
@@ -113,11 +113,10 @@ const MOST = 2.8
 /** What is remembered of a text can grow up to its bound, so a longer one has the last word. */
 const SIZES = [2_048, 8_192]
 
-/** Of cases in all four carriers, those of the normal run: every other one in one, by turns. */
-const inSomeCarrier = <T>(cases: T[]): T[] =>
-  cases.filter((_, i) => LONG || (i + Math.floor(i / 4)) % 8 === 0)
+/** Of cases in all four carriers, those of the normal run: a quarter in one, by turns. */
+const inSomeCarrier = <T>(cases: T[]): T[] => takeTurns(cases, Object.keys(CARRIERS).length, 16)
 
-/** Every case in the long run; in the normal one every rule with half of the units, in some carrier. */
+/** Every case in the long run; in the normal one every rule with a quarter of the units, in some carrier. */
 const COUNTED = [...inSomeCarrier(CASES), ...MIXED]
 
 /** Finds the cases whose work grows by more than the length of their text. */
@@ -138,8 +137,8 @@ async function findGrowing(): Promise<unknown[]> {
 /** A step may handle so many items of any text; more of a longer one means that it has no bound. */
 const MOST_ITEMS = 3_600
 const STEP_SIZE = 18_000
-/** Each takes so long that the long run makes every fourth, and the normal one every twelfth. */
-export const STEPPED = COUNTED.filter((_, i) => i % (LONG ? 4 : 12) === 0)
+/** Each takes so long that the long run makes every fourth, and the normal one every sixth. */
+export const STEPPED = COUNTED.filter((_, i) => i % (LONG ? 4 : 6) === 0)
 /** Of a text, so many units are read in one step at most. */
 const MOST_UNITS = 90_000
 const UNITS_SIZE = 131_072

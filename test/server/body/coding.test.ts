@@ -124,25 +124,31 @@ describe.each(CODINGS)('L04 a body in %s', (coding, encode) => {
     const raw = await send(coding, deflateRawSync(build('Hello')))
     expect((await readFailure(raw))[0]).toBe(400)
   })
-
-  test('that is a bomb is refused, takes little memory and no time of others', async () => {
-    const bomb = encode(Buffer.alloc(64 * MIB, ' '))
-    expect(bomb.length).toBeLessThan(MIB / 4)
-    // One that finds too little memory beside the others is told to come again.
-    const statuses = await Promise.all(
-      Array.from({ length: 4 }, async () => (await readFailure(await send(coding, bomb)))[0]),
-    )
-    for (const status of statuses) expect([413, 503]).toContain(status)
-    expect(statuses).toContain(413)
-    const { longest, memory } = await measureBestLoopUse(250, async () => {
-      const headers = { 'content-encoding': coding }
-      const request = new Request('http://localhost', { method: 'POST', headers, body: bomb })
-      expect(await readBody(request, Type.Unknown()).catch(({ status }) => status)).toBe(413)
-    })
-    expect(longest).toBeLessThan(250)
-    expect(memory).toBeLessThan(4 * 32 * MIB)
-  })
 })
+
+// The decoder decides that, and not what it is called.
+describe.each(CODINGS.filter(([coding]) => !/^(x-gzip|GZip)$/.test(coding)))(
+  'L04 a body in %s',
+  (coding, encode) => {
+    test('that is a bomb is refused, takes little memory and no time of others', async () => {
+      const bomb = encode(Buffer.alloc(64 * MIB, ' '))
+      expect(bomb.length).toBeLessThan(MIB / 4)
+      // One that finds too little memory beside the others is told to come again.
+      const statuses = await Promise.all(
+        Array.from({ length: 4 }, async () => (await readFailure(await send(coding, bomb)))[0]),
+      )
+      for (const status of statuses) expect([413, 503]).toContain(status)
+      expect(statuses).toContain(413)
+      const { longest, memory } = await measureBestLoopUse(250, async () => {
+        const headers = { 'content-encoding': coding }
+        const request = new Request('http://localhost', { method: 'POST', headers, body: bomb })
+        expect(await readBody(request, Type.Unknown()).catch(({ status }) => status)).toBe(413)
+      })
+      expect(longest).toBeLessThan(250)
+      expect(memory).toBeLessThan(4 * 32 * MIB)
+    })
+  },
+)
 
 test('what decodes to nothing is bounded where it comes in', async () => {
   const frame = Buffer.alloc(8 * MIB + 8)

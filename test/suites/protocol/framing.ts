@@ -8,7 +8,7 @@ import { PartStream } from '../../../src/network/part-stream.ts'
 import type { Protocol } from '../../../src/translation/protocols/protocol.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { collectParts } from '../../support/parts.ts'
-import { LONG } from '../../support/random.ts'
+import { LONG, takeTurns } from '../../support/random.ts'
 import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'
 import { renderWire } from '../../support/replay.ts'
 
@@ -24,7 +24,15 @@ export function testFraming(name: string, protocol: Protocol<'text'>): void {
     }
     const streams = listStreams(name)
     test('are recorded', () => expect(streams.length).toBeGreaterThan(0))
-    describe.each(streams)('%s', (_name, bytes) => testStream(protocol, bytes))
+    const written = takeTurns(
+      streams.flatMap(([name]) => Object.entries(SSE_VARIANTS).map(variant => ({ name, variant }))),
+      Object.keys(SSE_VARIANTS).length,
+      3,
+    )
+    describe.each(streams)('%s', (name, bytes) => {
+      const own = written.filter(one => one.name === name).map(({ variant }) => variant)
+      testStream(protocol, bytes, own)
+    })
   })
 }
 
@@ -123,7 +131,11 @@ function listStreams(protocol: string): [string, Uint8Array][] {
     .map(recording => [recording.name, renderWire(recording).bytes])
 }
 
-function testStream(protocol: Protocol<'text'>, bytes: Uint8Array): void {
+function testStream(
+  protocol: Protocol<'text'>,
+  bytes: Uint8Array,
+  variants: [string, (text: string) => string][],
+): void {
   test('has content and ends', async () => {
     const { finish } = collectParts(await readParts(protocol, [bytes]))
     expect(finish).not.toBeNull()
@@ -153,7 +165,7 @@ function testStream(protocol: Protocol<'text'>, bytes: Uint8Array): void {
     )
   })
 
-  test.each(protocol.framing === 'sse' ? Object.entries(SSE_VARIANTS) : [])(
+  test.each(protocol.framing === 'sse' ? variants : [])(
     'reads the same with %s',
     async (_name, written) => {
       const whole = await readParts(protocol, [bytes])

@@ -33,7 +33,7 @@ test.each(ENGINES)(
       const run = operations[draw(operations.length)]
       await run?.().then(() => done.add(run), ignoreRefusal)
     }
-    for (let i = 0; i < (LONG ? 1_000 : 60); i++) {
+    for (let i = 0; i < (LONG ? 1_000 : 30); i++) {
       await Promise.all(Array.from({ length: i % 2 === 0 ? 1 : 20 }, runOne))
       if (i % 10 === 9)
         expect(await gateway.store.seals.inspect()).toMatchObject({
