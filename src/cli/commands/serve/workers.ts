@@ -295,7 +295,7 @@ export async function settleWorkers(home: string, count: number): Promise<void> 
     if ((await child.exited) !== 0)
       throw new Error(
         `What a server has left in ${data} is not settled: start with --workers ${worker}, or ` +
-          'gateway nodes forget its id and remove the directory',
+          'gateway nodes forget its id (--ended) and remove the directory',
       )
   }
 }
