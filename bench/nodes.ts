@@ -56,16 +56,22 @@ if (positionals.some(name => !(name in PARTS)) || !(await hasPostgres())) {
   process.stderr.write(USAGE)
   process.exit(2)
 }
-/** What is ended with this program, however that ends. */
-const opened = new Set<AsyncDisposable>()
+/** What the running part has opened, and ends itself, unless a signal ends it. */
+const opened = new Set<Promise<AsyncDisposable>>()
+const stopped = Promise.withResolvers<'stopped'>()
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, async () => {
-    for (const one of opened) await one[Symbol.asyncDispose]()
-    process.exit(1)
-  })
+  process.once(signal, () => stopped.resolve('stopped'))
 let isWell = true
-for (const name of positionals.length > 0 ? positionals : Object.keys(PARTS))
-  isWell = (await PARTS[name]?.()) !== false && isWell
+for (const name of positionals.length > 0 ? positionals : Object.keys(PARTS)) {
+  const kept = await Promise.race([PARTS[name]?.(), stopped.promise])
+  isWell &&= kept === true
+  if (kept === 'stopped') {
+    const ends = [...opened].map(async opening => (await opening)[Symbol.asyncDispose]())
+    await Promise.allSettled(ends)
+    break
+  }
+  opened.clear()
+}
 process.exit(isWell ? 0 : 1)
 
 function report(name: string, values: Record<string, unknown>, isKept: boolean): boolean {
@@ -73,10 +79,13 @@ function report(name: string, values: Record<string, unknown>, isKept: boolean):
   return isKept
 }
 
-async function open(config: Record<string, unknown>): Promise<Nodes> {
-  const nodes = await openNodes(config)
-  opened.add(nodes)
-  return nodes
+function keep<Opened extends AsyncDisposable>(opening: Promise<Opened>): Promise<Opened> {
+  opened.add(opening)
+  return opening
+}
+
+function open(config: Record<string, unknown>): Promise<Nodes> {
+  return keep(openNodes(config))
 }
 
 async function startThree(nodes: Nodes): Promise<[Node, Node, Node]> {
@@ -220,7 +229,7 @@ async function measureOneKey(): Promise<boolean> {
 /** 600 calls in a minute and no more: how often Postgres is asked for them, without Valkey and with. */
 async function measureRates(): Promise<boolean> {
   if (!(await hasValkey())) return report('rates', { valkey: 'not installed' }, false)
-  await using valkey = await startValkey()
+  await using valkey = await keep(startValkey())
   const found: Record<string, unknown> = {}
   let isExact = true
   for (const [name, storage] of Object.entries({
@@ -260,9 +269,7 @@ async function measureCost(): Promise<boolean> {
   await using nodes = await open({ models })
   const started = await startThree(nodes)
   const key = await makeKey(started[0], nodes.management_key, 100)
-  await using ends = new AsyncDisposableStack()
-  const sqlite = await startServer({ config: { models } })
-  ends.defer(async () => void (await sqlite.stop()))
+  await using sqlite = await keep(startServer({ config: { models } }))
   const measure = async (server: Pick<Node, 'fetch' | 'process'>, by: string) => {
     const warm = async (calls: number) =>
       load(
