@@ -94,6 +94,7 @@ async function startThree(nodes: Nodes): Promise<[Node, Node, Node]> {
 
 async function makeKey(node: Node, key: string, limit: number | null): Promise<string> {
   const made = await node.fetch('/keys', { key, json: { name: 'bench', limit } })
+  if (!made.ok) throw new Error(`There is no key: ${made.status} ${await made.text()}`)
   return ((await made.json()) as { key: string }).key
 }
 
@@ -418,8 +419,8 @@ async function measureRolling(): Promise<boolean> {
     return node
   }
   const started = [await start(), await start(), await start()]
-  const key = await makeKey(started[0] as Node, nodes.management_key, 1_000)
   await balancer.waitForReady(3)
+  const key = await makeKey(started[0] as Node, nodes.management_key, 1_000)
   const [ids, failures, running] = [new Set<string>(), [] as string[], new Set<Promise<void>>()]
   const ask = async (stream: boolean) => {
     try {
