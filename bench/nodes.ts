@@ -41,7 +41,8 @@ create table extras (name text collate "C" primary key, note text collate "C");
 const toNanos = (usd: number) => BigInt(Math.round(usd * 1e9))
 
 const PARTS: Record<string, () => Promise<boolean>> = {
-  limits: async () => (await measureLimits()) && (await measureRates()),
+  limits: async () =>
+    [await measureLimits(), await measureOneKey(), await measureRates()].every(isKept => isKept),
   cost: measureCost,
   changes: measureChanges,
   outage: measureOutage,
@@ -55,14 +56,36 @@ if (positionals.some(name => !(name in PARTS)) || !(await hasPostgres())) {
   process.stderr.write(USAGE)
   process.exit(2)
 }
+/** What the running part has opened, and ends itself, unless a signal ends it. */
+const opened = new Set<Promise<AsyncDisposable>>()
+const stopped = Promise.withResolvers<'stopped'>()
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => stopped.resolve('stopped'))
 let isWell = true
-for (const name of positionals.length > 0 ? positionals : Object.keys(PARTS))
-  isWell = (await PARTS[name]?.()) !== false && isWell
+for (const name of positionals.length > 0 ? positionals : Object.keys(PARTS)) {
+  const kept = await Promise.race([PARTS[name]?.(), stopped.promise])
+  isWell &&= kept === true
+  if (kept === 'stopped') {
+    const ends = [...opened].map(async opening => (await opening)[Symbol.asyncDispose]())
+    await Promise.allSettled(ends)
+    break
+  }
+  opened.clear()
+}
 process.exit(isWell ? 0 : 1)
 
 function report(name: string, values: Record<string, unknown>, isKept: boolean): boolean {
   process.stdout.write(`${isKept ? 'kept  ' : 'BROKEN'} ${name} ${JSON.stringify(values)}\n`)
   return isKept
+}
+
+function keep<Opened extends AsyncDisposable>(opening: Promise<Opened>): Promise<Opened> {
+  opened.add(opening)
+  return opening
+}
+
+function open(config: Record<string, unknown>): Promise<Nodes> {
+  return keep(openNodes(config))
 }
 
 async function startThree(nodes: Nodes): Promise<[Node, Node, Node]> {
@@ -71,6 +94,7 @@ async function startThree(nodes: Nodes): Promise<[Node, Node, Node]> {
 
 async function makeKey(node: Node, key: string, limit: number | null): Promise<string> {
   const made = await node.fetch('/keys', { key, json: { name: 'bench', limit } })
+  if (!made.ok) throw new Error(`There is no key: ${made.status} ${await made.text()}`)
   return ((await made.json()) as { key: string }).key
 }
 
@@ -105,7 +129,7 @@ async function load(
 
 /** Twenty keys in a workspace that has less than they have; one node is killed under load. */
 async function measureLimits(): Promise<boolean> {
-  await using nodes = await openNodes({ models })
+  await using nodes = await open({ models })
   const { postgres, management_key: key, read } = nodes
   const started = await startThree(nodes)
   const alive: Node[] = [...started]
@@ -170,17 +194,50 @@ async function measureLimits(): Promise<boolean> {
   )
 }
 
+/** How much of one key three nodes spend, and how many calls are refused before that is all. */
+async function measureOneKey(): Promise<boolean> {
+  await using nodes = await open({ models })
+  const started = await startThree(nodes)
+  const LIMIT = 0.06
+  const key = await makeKey(started[0], nodes.management_key, LIMIT)
+  const refusedAt: number[] = []
+  let [lastBegunAt, refusals] = [0, 0]
+  const statuses = await load(
+    CALLERS,
+    async i => {
+      const begunAt = performance.now()
+      const status = await call(started[i % 3] as Node, key)
+      if (status === 200) lastBegunAt = Math.max(lastBegunAt, begunAt)
+      if (status === 402) refusedAt.push(performance.now())
+      return status
+    },
+    status => {
+      refusals = status === 402 ? refusals + 1 : 0
+      return refusals > 3 * CALLERS
+    },
+  )
+  const spent = Number(await nodes.read('select sum(nanos) from gateway.spend')) / 1e9
+  // A call of the same price has begun after them, and was paid.
+  const needless = refusedAt.filter(at => at < lastBegunAt).length
+  const share = spent / LIMIT
+  return report(
+    'three nodes alive, one key: at least 99 % of it is spent, and no 402 is needless',
+    { spent, of: LIMIT, share, needless, statuses: Object.fromEntries(statuses) },
+    share >= 0.99 && share <= 1 && needless === 0,
+  )
+}
+
 /** 600 calls in a minute and no more: how often Postgres is asked for them, without Valkey and with. */
 async function measureRates(): Promise<boolean> {
   if (!(await hasValkey())) return report('rates', { valkey: 'not installed' }, false)
-  await using valkey = await startValkey()
+  await using valkey = await keep(startValkey())
   const found: Record<string, unknown> = {}
   let isExact = true
   for (const [name, storage] of Object.entries({
     without: {},
     with: { valkey: { url: valkey.url } },
   })) {
-    await using nodes = await openNodes({ models, storage, limits: { requests_per_minute: 600 } })
+    await using nodes = await open({ models, storage, limits: { requests_per_minute: 600 } })
     await nodes.postgres.run("alter system set track_functions = 'pl'")
     await nodes.postgres.run('select pg_reload_conf()')
     const started = await startThree(nodes)
@@ -210,10 +267,10 @@ async function awaitNewMinute(): Promise<void> {
 
 /** What a call costs a node, Postgres, and a node with SQLite in the same run; trips to lend. */
 async function measureCost(): Promise<boolean> {
-  await using nodes = await openNodes({ models })
+  await using nodes = await open({ models })
   const started = await startThree(nodes)
   const key = await makeKey(started[0], nodes.management_key, 100)
-  const sqlite = await startServer({ config: { models } })
+  await using sqlite = await keep(startServer({ config: { models } }))
   const measure = async (server: Pick<Node, 'fetch' | 'process'>, by: string) => {
     const warm = async (calls: number) =>
       load(
@@ -248,7 +305,6 @@ async function measureCost(): Promise<boolean> {
   const calls = statuses.get(200) ?? 0
   const trips = ((await exchanges()) - lentBefore) / calls
   const perCall = (readCpu(nodes.postgres.pid) - database) / calls
-  await sqlite.stop()
   const ratio = pairs.map(pair => pair.ratio).sort((a, b) => a - b)[3] ?? 0
   return report(
     'a call: at most 1.1 × of the SQLite node, and 0.1 trips to lend',
@@ -263,7 +319,7 @@ async function measureCost(): Promise<boolean> {
 
 /** How soon a key that one node disables is refused at another. */
 async function measureChanges(): Promise<boolean> {
-  await using nodes = await openNodes({ models })
+  await using nodes = await open({ models })
   const [a, b] = [await nodes.start(), await nodes.start()]
   const milliseconds: number[] = []
   for (let i = 0; i < 10; i++) {
@@ -288,7 +344,7 @@ async function measureChanges(): Promise<boolean> {
 
 /** Postgres stopped for 30 seconds: no call of a known key fails, and each is on record. */
 async function measureOutage(): Promise<boolean> {
-  await using nodes = await openNodes({ models })
+  await using nodes = await open({ models })
   const started = await startThree(nodes)
   const key = await makeKey(started[0], nodes.management_key, null)
   for (const node of started) await call(node, key)
@@ -324,7 +380,7 @@ async function measureOutage(): Promise<boolean> {
 
 /** How many calls one and two workers of one port answer in a second, in turns. */
 async function measureWorkers(): Promise<boolean> {
-  await using nodes = await openNodes({ models })
+  await using nodes = await open({ models })
   const rates: Record<string, number[]> = { 1: [], 2: [] }
   const all = new Set<number>()
   for (let turn = 0; turn < 3; turn++)
@@ -351,8 +407,10 @@ async function measureRolling(): Promise<boolean> {
     // It ends with its standard input.
     ...{ stdin: 'pipe', stdout: 'pipe', stderr: 'pipe' },
   })
+  await using ends = new AsyncDisposableStack()
+  ends.defer(() => upstream.kill())
   const provider = await readAddress(upstream, new Response(upstream.stderr).text())
-  await using nodes = await openNodes(buildLocalConfig(provider))
+  await using nodes = await open(buildLocalConfig(provider))
   await using balancer = startBalancer()
   const args = ['--notice', '1', '--drain', '60', '--no-access-log']
   const start = async (data?: string) => {
@@ -361,8 +419,8 @@ async function measureRolling(): Promise<boolean> {
     return node
   }
   const started = [await start(), await start(), await start()]
-  const key = await makeKey(started[0] as Node, nodes.management_key, 1_000)
   await balancer.waitForReady(3)
+  const key = await makeKey(started[0] as Node, nodes.management_key, 1_000)
   const [ids, failures, running] = [new Set<string>(), [] as string[], new Set<Promise<void>>()]
   const ask = async (stream: boolean) => {
     try {
@@ -412,7 +470,6 @@ async function measureRolling(): Promise<boolean> {
   clearInterval(timer)
   await Promise.all(running)
   for (const node of started.slice(3)) await node.end('SIGTERM')
-  upstream.kill()
   const [spent, charged, recorded, records, stranded] = [
     await nodes.read('select sum(nanos) from gateway.spend'),
     await nodes.read('select sum(nanos) from gateway.ledger'),
@@ -467,7 +524,7 @@ function makeNextProgram(): { program: string[]; directory: string } {
 /** A program of the next version beside this one, until the tables are for the next alone. */
 async function measureVersions(): Promise<boolean> {
   const { program, directory } = makeNextProgram()
-  await using nodes = await openNodes({ models })
+  await using nodes = await open({ models })
   const { management_key } = nodes
   const older = [await nodes.start(), await nodes.start()] as const
   const key = await makeKey(older[0], management_key, 100)

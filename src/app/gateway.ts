@@ -838,12 +838,12 @@ async function claimStore(
     worker: number | undefined
     isAlone: boolean
   },
-  { ticks }: Clock,
+  clock: Clock,
   events: ClaimEvents,
 ): Promise<Claim | null> {
   if (!nodes || data === undefined || access !== 'server') return null
   try {
-    return await nodes.claim({ ...nameNode(data, worker), isAlone }, ticks, events)
+    return await nodes.claim({ ...nameNode(data, worker), isAlone }, clock, events)
   } catch (error) {
     await close()
     throw error
@@ -853,13 +853,13 @@ async function claimStore(
 async function lockStore(
   { nodes }: Store,
   data: string | undefined,
-  { ticks }: Clock,
+  clock: Clock,
 ): Promise<() => Promise<void>> {
   if (data === undefined) return async () => undefined
   const unlock = lockData(data)
   try {
     const unheard = { onLost: () => undefined, onDrain: () => undefined }
-    const claim = await nodes?.claim({ ...nameNode(data), isAlone: true }, ticks, unheard)
+    const claim = await nodes?.claim({ ...nameNode(data), isAlone: true }, clock, unheard)
     return async () => {
       await claim?.release()
       unlock()

@@ -29,22 +29,37 @@ function readState({ left_at, silent_seconds, is_draining }: StoredNode): Listed
 
 /**
  * Ends a server that has ended, perhaps without a word: what its calls had cost when it was last heard
- * of is charged, and what it had on lease comes back. Throws 400 without Postgres, 404 for an unknown one,
- * and 409 for one that is heard of.
+ * of is charged, and what it had on lease comes back. One that was heard of in the last 90 seconds may
+ * only stand still, and spend that when it goes on, unless the operator knows that its process has
+ * ended. Throws 400 without Postgres, 404 for an unknown one, and 409 for one that may go on.
  */
 export async function forgetNode(
   gateway: Gateway,
   actor: Actor,
   id: string,
+  { hasEnded = false }: { hasEnded?: boolean | undefined } = {},
 ): Promise<{ data: { id: string } }> {
   const node = await findNode(gateway, id)
   if (node.state === 'serving' || node.state === 'draining')
-    throw conflict(`${node.name} (${id}) serves: gateway nodes drain ${id} stops it`)
+    throw conflict(
+      `${node.name} (${id}) serves: gateway nodes drain ${id} stops it. One that was killed is known ` +
+        `to be silent after ${THERE} s`,
+    )
   const nodes = requireNodes(gateway.store)
+  // Nothing is charged or lent again before it can spend no more.
+  if (!(await nodes.expel(node, hasEnded ? THERE : nodes.lostAfter)))
+    throw hasEnded ? restarted(node) : refuseToForget(node, nodes)
   await settleCalls(gateway, await nodes.readRunning(id))
   if (!(await nodes.forget(node, auditNode(gateway, actor, node, null)))) throw restarted(node)
   return { data: { id } }
 }
+
+const refuseToForget = ({ id, name, silent_seconds }: ListedNode, { lostAfter }: NodeStore) =>
+  conflict(
+    `${name} (${id}) was heard of ${Math.floor(silent_seconds)} s ago: it may only stand still, and ` +
+      'spend what it has on lease when it goes on. It can be forgotten in ' +
+      `${Math.max(1, Math.ceil(lostAfter - silent_seconds))} s, or now if its process has ended: --ended`,
+  )
 
 /**
  * Has a server take no more calls, finish those that run, give back what it has on lease, and end, as
@@ -73,7 +88,7 @@ function describeRefusal({ id, state, silent_seconds }: ListedNode): string {
   if (state === 'ended') return 'has ended'
   if (state === 'draining') return 'drains already'
   const seconds = Math.round(silent_seconds)
-  return `does not answer: it was heard of ${seconds} s ago. If it has ended: gateway nodes forget ${id}`
+  return `does not answer: it was heard of ${seconds} s ago. If it has ended: gateway nodes forget ${id} --ended`
 }
 
 /** In milliseconds: between two looks whether a server has heard, and how long that may take. */
@@ -98,7 +113,7 @@ async function findNode(gateway: Gateway, id: string): Promise<ListedNode> {
   return node
 }
 
-const restarted = ({ name, id }: ListedNode) => conflict(`${name} (${id}) has started again`)
+const restarted = ({ name, id }: ListedNode) => conflict(`${name} (${id}) is heard of again`)
 
 const auditNode = defineAudit<ListedNode>('nodes', {
   identify: ({ id }) => ({ id, workspace_id: null }),

@@ -50,6 +50,11 @@ export interface Lent {
 /** What several nodes spend from: limits less what was spent and what is on lease. */
 export interface LeaseStore {
   /**
+   * Null: what this node has on lease is its own. Else resolves once that is known, as after a pause
+   * in which it may have been forgotten. Throws 503.
+   */
+  confirm(): Promise<void> | null
+  /**
    * Takes back and lends, in one transaction, and notes the answer under a number. Ends with the
    * transaction, however long that takes. Throws where it is not known whether it was done:
    * `findAnswer` finds out.
@@ -211,26 +216,31 @@ export class NodeLeases implements Leases {
     bounds: Bound[],
     take: () => Taken,
   ): Promise<Taken> {
+    // Nothing else happens between the two, nor before money is taken.
+    const takeOwn = (): Taken | Promise<Taken> => {
+      const doubt = bounds.length > 0 ? this.#store.confirm() : null
+      return doubt ? doubt.then(() => this.cover({ maximum, minimum }, bounds, take)) : take()
+    }
     const until = this.#ticks() + PATIENCE
     for (let pause = PAUSE; ; pause *= 2) {
       const short = bounds.filter(bound => !this.#covers(bound, maximum))
-      if (short.length === 0) return take()
+      if (short.length === 0) return takeOwn()
       const lacking = short.filter(bound => this.getAvailable(bound) < getNeed(bound, minimum))
-      if (lacking.some(bound => this.#isEmpty(bound, minimum))) return take()
+      if (lacking.some(bound => this.#isEmpty(bound, minimum))) return takeOwn()
       try {
         await this.#ask(bounds, short, maximum)
       } catch (thrown) {
-        if (lacking.length === 0) return take()
+        if (lacking.length === 0) return takeOwn()
         throw thrown
       }
       const missing = bounds.filter(bound => this.getAvailable(bound) < getNeed(bound, minimum))
-      if (missing.length === 0) return take()
+      if (missing.length === 0) return takeOwn()
       const gone = missing.filter(bound => this.#isUsedUp(bound, minimum))
       // Callers of the same moment were faster, and there is more.
       if (gone.length === 0 && this.#ticks() < until) continue
       if (this.#ticks() >= until || gone.some(bound => !this.#isElsewhere(bound))) {
         for (const bound of gone) this.#noteEmpty(bound, minimum)
-        return take()
+        return takeOwn()
       }
       await Bun.sleep(pause)
     }

@@ -400,7 +400,7 @@ if (await hasPostgres()) {
       const gone = (await listNodes(a)).data.find(({ state }) => state === 'ended')
       // As one that was killed: it has not said that it ends.
       await postgres.run(
-        `update gateway.nodes set left_at = null, seen_at = now() - interval '1 minute'
+        `update gateway.nodes set left_at = null, seen_at = now() - interval '91 seconds'
           where id = '${gone?.id}'`,
       )
       await forgetNode(a, operator, gone?.id ?? '')

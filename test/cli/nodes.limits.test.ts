@@ -1,4 +1,6 @@
 import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { waitUntil } from '../support/chat.ts'
 import { type Node, openNodes } from '../support/nodes.ts'
 import { hasPostgres } from '../support/postgres.ts'
@@ -94,6 +96,59 @@ if (await hasPostgres()) {
     expect(await read('select max(used) from gateway.accounts')).toBe(spent)
     const { stdout } = await nodes.run(['doctor'])
     expect(stdout).not.toContain('WRONG')
+  })
+
+  test('what is forgotten while it stands still spends nothing when it goes on', async () => {
+    await using nodes = await openNodes({ models })
+    const { management_key, read } = nodes
+    const [a, b] = [await nodes.start(), await nodes.start()]
+    const made = await a.fetch('/keys', {
+      key: management_key,
+      json: { name: 'key', limit: LIMIT },
+    })
+    const { key } = (await made.json()) as { key: string }
+    const call = (node: Node) =>
+      node
+        .fetch('/chat/completions', {
+          key,
+          json: {
+            ...{ model: 'acme/small', max_tokens: 40 },
+            messages: [{ role: 'user', content: 'Hello there, how are you?' }],
+          },
+        })
+        .then(async answer => {
+          await answer.text()
+          return answer.status
+        })
+        .catch(() => 0)
+    expect(await call(b)).toBe(200)
+    const id = readFileSync(join(b.data, 'node.id'), 'utf8').trim()
+    const forget = (...flags: string[]) => nodes.run(['nodes', 'forget', id, ...flags])
+
+    b.process.kill('SIGSTOP')
+    const waiting = Array.from({ length: 12 }, () => call(b))
+    const isSilent = "seen_at < clock_timestamp() - interval '5 seconds'"
+    await waitUntil(
+      async () =>
+        (await read(`select count(*) from gateway.nodes where id = '${id}' and ${isSilent}`)) ===
+        1n,
+    )
+    const refused = await forget()
+    expect(refused.code).toBe(4)
+    expect(refused.stderr).toMatch(
+      /was heard of \d+ s ago: .* if its process has ended: --ended\n$/,
+    )
+    expect((await forget('--ended')).stdout).toContain(`Forgot ${id}`)
+    while ((await call(a)) === 200);
+    const spent = await read('select sum(nanos) from gateway.spend')
+    expect(spent).toBeGreaterThan((toNanos(LIMIT) * 95n) / 100n)
+
+    b.process.kill('SIGCONT')
+    expect(await Promise.all(waiting)).not.toContain(200)
+    expect(await b.process.exited).toBe(1)
+    await nodes.start(b.data)
+    expect(await read('select sum(nanos) from gateway.spend')).toBe(spent)
+    expect(spent).toBeLessThanOrEqual(toNanos(LIMIT))
   })
 
   const ask = async (node: Node, key: string, path: string, json?: object) =>

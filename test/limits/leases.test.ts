@@ -69,6 +69,9 @@ class OneLimit implements LeaseStore {
     this.#reach()
     return { charges: [], last }
   }
+  /** What is not known yet: whether this node was forgotten. */
+  doubt: Promise<void> | null = null
+  confirm = () => this.doubt
   takeBackAll = async () => undefined
   noteRunning = async () => undefined
   readSpending = async () => ({ totals: [], days: [], last: 0 })
@@ -98,6 +101,22 @@ describe('leases', () => {
     const { store, reserve } = await open()
     expect((await reserve(5_000n, []))?.amounts.own).toBe(5_000n)
     expect(store.exchanges).toBe(0)
+  })
+
+  test('a node that may have been forgotten takes nothing of a limit before it knows', async () => {
+    const { store, ledger, reserve } = await open()
+    await reserve(10n)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    store.doubt = promise
+    const waiting = reserve(10n)
+    expect((await reserve(10n, []))?.amounts.own).toBe(10n)
+    expect(ledger.listHolds()).toHaveLength(2)
+    store.doubt = null
+    resolve()
+    expect((await waiting)?.amounts.own).toBe(10n)
+    store.doubt = Promise.reject(unavailable('left'))
+    await expect(reserve(10n)).rejects.toThrow('left')
+    expect(ledger.listHolds()).toHaveLength(3)
   })
 
   test('callers at the same moment ask once', async () => {

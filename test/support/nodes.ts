@@ -56,13 +56,17 @@ export interface Nodes extends AsyncDisposable {
 
 /** Starts the database and the bucket of several servers, which have the config but for storage. */
 export async function openNodes(config: Record<string, unknown>): Promise<Nodes> {
+  // In the order of their start: what fails on the way leaves nothing behind.
+  await using starting = new AsyncDisposableStack()
   const root = mkdtempSync(join(tmpdir(), 'gateway-nodes-'))
-  const postgres = await startPostgres()
+  starting.defer(() => rmSync(root, { recursive: true, force: true }))
+  const postgres = starting.use(await startPostgres())
   const bucket = new S3rver({
     ...{ address: '127.0.0.1', port: 0, silent: true, directory: join(root, 's3') },
     configureBuckets: [{ name: 'files', configs: [] }],
   })
   const endpoint = `http://127.0.0.1:${(await bucket.run()).port}`
+  starting.defer(() => bucket.close())
   const s3 = { endpoint, bucket: 'files', region: 'us-east-1', prefix: 'gateway', ...BUCKET_KEYS }
   const stored = { postgres: { url: postgres.url }, files: 's3', s3 }
   const own = { ...config, storage: { ...(config.storage as object), ...stored } }
@@ -76,7 +80,12 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
   })
   const { management_key = '', inference_key = '' } = (await createFirstKeys(first)) ?? {}
   await first.close()
-  const nodes: Node[] = []
+  const children: Node['process'][] = []
+  starting.defer(async () => {
+    for (const child of children) child.kill('SIGKILL')
+    await Promise.all(children.map(child => child.exited))
+  })
+  const ends = starting.move()
   return {
     ...{ postgres, management_key, inference_key },
     async start(
@@ -90,10 +99,9 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
       const child = Bun.spawn([...program, ...command], {
         ...{ cwd: directory, env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
       })
+      children.push(child)
       const stderr = new Response(child.stderr).text()
-      const node = new Node(await readAddress(child, stderr), directory, child, stderr)
-      nodes.push(node)
-      return node
+      return new Node(await readAddress(child, stderr), directory, child, stderr)
     },
     run: (args, program = PROGRAM) =>
       runGateway([...args, '--data', data], { env: { GATEWAY_SECRET: SECRET }, program }),
@@ -103,11 +111,6 @@ export async function openNodes(config: Record<string, unknown>): Promise<Nodes>
       }[]
       return BigInt(row?.found ?? 0)
     },
-    async [Symbol.asyncDispose]() {
-      for (const node of nodes) if (node.process.exitCode === null) await node.end('SIGKILL')
-      await bucket.close()
-      await postgres[Symbol.asyncDispose]()
-      rmSync(root, { recursive: true, force: true })
-    },
+    [Symbol.asyncDispose]: () => ends.disposeAsync(),
   }
 }

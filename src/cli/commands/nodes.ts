@@ -1,3 +1,4 @@
+import { offer } from '../fields.ts'
 import { defineNoun, defineVerbs } from '../noun.ts'
 import { print } from '../output.ts'
 
@@ -32,7 +33,13 @@ export const createNodesCommand = () =>
     verb(
       'forget <id>',
       'take back what a server has on lease that has ended, and let another follow on it at once',
-      [],
-      core => core.forgetNode,
+      [
+        offer(
+          '--ended',
+          'its process has ended for certain: without this, it must have been silent for 90 seconds',
+        ),
+      ],
+      (core, flags) => (gateway, actor, id) =>
+        core.forgetNode(gateway, actor, id, { hasEnded: flags.ended === true }),
     ).printAs(({ data }) => print(`Forgot ${data.id}: what it had on lease is free`)),
   ])

@@ -46,6 +46,7 @@ export const createServeCommand = () =>
       parseWorkers,
     )
     .addOption(new Option('--worker-number <n>').argParser(Number).hideHelp())
+    .addOption(new Option('--worker-silence <s>').argParser(Number).default(90).hideHelp())
     .option(
       '--drain <seconds>',
       'how long running answers may continue after SIGTERM',
@@ -238,6 +239,7 @@ async function runServer(serving: Serving): Promise<void> {
   const { offer, silence } = await offerHandover(serving, listeners, work)
   await logConfigFile(serving)
   await announce(serving, listeners)
+  serving.worker?.tellParent()
   await notifySystemd(serving, `READY=1\nMAINPID=${process.pid}`)
   serving.gateway.warm.pool.fill(serving.gateway)
   await work.start()

@@ -198,6 +198,9 @@ export const EXAMPLES: Record<string, string[]> = {
   restore: ['restore gateway.backup --data ./gateway-data'],
   'nodes list': ['nodes list'],
   'nodes drain': ['nodes drain', 'nodes drain 7c773790-d2d3-4770-a122-72ff9c653eb9'],
-  'nodes forget': ['nodes forget 7c773790-d2d3-4770-a122-72ff9c653eb9'],
+  'nodes forget': [
+    'nodes forget 7c773790-d2d3-4770-a122-72ff9c653eb9',
+    'nodes forget 7c773790-d2d3-4770-a122-72ff9c653eb9 --ended',
+  ],
   'store copy': ['store copy ./gateway-data postgres:', 'store copy postgres: ./copied'],
 }

@@ -20,7 +20,10 @@ interface Process {
  * Creates the store of what a node has on lease. What moves money takes turns, also with the records
  * of calls: whoever has locked the row of their numbers sees all that was spent and lent before.
  */
-export const createLeaseStore = (pool: SQL, { id, incarnation }: Process): LeaseStore => ({
+export const createLeaseStore = (
+  pool: SQL,
+  { id, incarnation }: Process,
+): Omit<LeaseStore, 'confirm'> => ({
   // Not given up on: what is not heard in time is done all the same.
   exchange: (number, requests) =>
     explainFaults(() =>

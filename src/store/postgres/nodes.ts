@@ -1,5 +1,6 @@
 import type { SQL } from 'bun'
-import { conflict } from '../../base/errors.ts'
+import type { Clock } from '../../base/clock.ts'
+import { conflict, unavailable } from '../../base/errors.ts'
 import { NodeLeases } from '../../limits/leases.ts'
 import type { HeldBooks, HeldCall, Leases } from '../../limits/ledger.ts'
 import type { AuditEntry } from '../../resources/audit/store.ts'
@@ -69,20 +70,27 @@ export interface ClaimEvents {
 export interface NodeStore {
   /** The id of the server whose data directory this is; empty where none has served from it. */
   readonly ownId: string
+  /** In seconds: after so much silence a server is taken for gone. */
+  readonly lostAfter: number
   /**
    * Claims a place for a server, or for a command that must be alone. Throws 409 while another one is
    * there and either of them must be alone, or one that has a copy of this data directory.
    */
-  claim(node: NodeName, ticks: () => number, events: ClaimEvents): Promise<Claim>
+  claim(node: NodeName, clock: Clock, events: ClaimEvents): Promise<Claim>
   list(): Promise<StoredNode[]>
   /** Reads which calls ran at one when it was last heard of, and what they had cost by then. */
   readRunning(id: string): Promise<HeldCall[]>
   /** Notes what stands for the config of a process, beside the tables that its program makes. */
   describe(incarnation: string, config_hash: string): Promise<void>
   /**
-   * Lets others serve though this one is silent, and takes back what it has on lease: it must have
-   * ended. Returns whether it is the process that was there last: else nothing changes, and nothing
-   * is audited.
+   * Has a process that the database has not heard for so many seconds, five or more, begin no call of
+   * a limit any more, and end, should it go on. Returns whether that is so, as of one that has left.
+   */
+  expel(process: Process, silence: number): Promise<boolean>
+  /**
+   * Lets others serve though this one has said nothing, and takes back what it has on lease: it must
+   * be expelled. Returns whether it is the process that was there last: else nothing changes, and
+   * nothing is audited.
    */
   forget(process: Process, entry: AuditEntry): Promise<boolean>
   /** Tells a process to finish what runs, and to end. Returns as `forget` does. */
@@ -97,6 +105,11 @@ const BEAT = 1_000
 const ALONE = 60_000
 /** In seconds: after so much silence it is taken for gone. More than `ALONE`. */
 export const LOST = 90
+/**
+ * In milliseconds: who has stood still for longer may have been expelled meanwhile. With the time since
+ * the heartbeat before it, less than the silence for which anyone is.
+ */
+const STILL = 2_500
 
 /** In milliseconds: who was not heard for so long on a directory that is locked has ended. */
 const QUIET = 2_500
@@ -122,46 +135,29 @@ export const createNodeStore = (
   get ownId() {
     return self.node
   },
-  async claim(node, ticks, { onLost, onDrain }) {
+  lostAfter: LOST,
+  async claim(node, clock, { onLost, onDrain }) {
     await waitForPlace(pool, node)
-    let heardAt = ticks()
     self.node = node.id
-    const { id, incarnation } = node
-    let isAsking = false
-    const beat = async () => {
-      if (isAsking) return
-      isAsking = true
-      const askedAt = ticks()
-      try {
-        const parameters = [id, incarnation, VERSION]
-        const [seen] = await run<{ reason: string | null }>(pool, HEARTBEAT, parameters)
-        if (seen) heardAt = askedAt
-        else stop(onLost)
-        if (seen?.reason) onDrain(seen.reason)
-      } catch {
-        // Counted as silence.
-      }
-      isAsking = false
-    }
-    const timer = setInterval(() => void beat(), BEAT)
-    let isLost = false
-    const stop = (tell: () => void) => {
-      clearInterval(timer)
-      if (!isLost) tell()
-      isLost = true
-    }
+    const { ticks } = clock
+    const pulse = new Pulse(pool, node, clock, { onLost, onDrain })
     const jobs = new ClaimedJobs(pool, node, ticks)
     return {
-      ...{ incarnation, jobs },
-      openLeases: books => new NodeLeases(createLeaseStore(pool, node), books, ticks),
+      ...{ incarnation: node.incarnation, jobs },
+      openLeases: books =>
+        new NodeLeases(
+          { ...createLeaseStore(pool, node), confirm: () => pulse.confirm() },
+          books,
+          ticks,
+        ),
       get isCutOff() {
-        return isLost || ticks() - heardAt > ALONE
+        return pulse.isCutOff
       },
       async release() {
         await jobs.release()
-        stop(() => undefined)
+        pulse.stop()
         // Another one waits for the silence of this one where it cannot be told.
-        await run(pool, LEAVE, [id, incarnation]).catch(() => undefined)
+        await run(pool, LEAVE, [node.id, node.incarnation]).catch(() => undefined)
       },
     }
   },
@@ -176,6 +172,9 @@ export const createNodeStore = (
     )
     return row?.running ? JSON.parse(row.running, reviveAmount) : []
   },
+  expel: async ({ id, incarnation }, silence) =>
+    (await answerWithin(PATIENCE.write, () => run(pool, EXPEL, [id, incarnation, silence])))
+      .length > 0,
   forget: ({ id, incarnation }, entry) =>
     changeNode(audited, FORGET, [id, incarnation], entry, async connection => {
       await takeBack(connection, id)
@@ -186,6 +185,98 @@ export const createNodeStore = (
     await answerWithin(PATIENCE.version, () => run(pool, DRAIN, [incarnation]))
   },
 })
+
+/** How a process is heard by the database, and knows of its own pauses. */
+class Pulse {
+  readonly #pool: SQL
+  readonly #process: Process
+  readonly #clock: Clock
+  readonly #events: ClaimEvents
+  readonly #timer = setInterval(() => void this.#beat(), BEAT)
+  #heardAt: number
+  #asking: Promise<void> | null = null
+  #isLost = false
+  /** When it was seen to go on last, by both clocks: the steady one stands with a suspended machine. */
+  #seenAt: { ticks: number; time: number }
+  /** How often it has stood still, and how often it had when it asked what was answered. */
+  #pauses = 0
+  #heardPauses = 0
+
+  constructor(pool: SQL, process: Process, clock: Clock, events: ClaimEvents) {
+    this.#pool = pool
+    this.#process = process
+    this.#clock = clock
+    this.#events = events
+    this.#heardAt = clock.ticks()
+    this.#seenAt = { ticks: this.#heardAt, time: clock.now().getTime() }
+  }
+
+  get isCutOff(): boolean {
+    return this.#isLost || this.#clock.ticks() - this.#heardAt > ALONE
+  }
+
+  /** Null: this process was not forgotten. Else resolves when that is known. Throws 503. */
+  confirm(): Promise<void> | null {
+    this.#look()
+    return this.#isSure ? null : this.#awaitAnswer()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+    this.#isLost = true
+  }
+
+  get #isSure(): boolean {
+    return !this.#isLost && this.#pauses === this.#heardPauses
+  }
+
+  /** Notes a pause, if there was one since the last look. */
+  #look(): void {
+    const { ticks, time } = this.#seenAt
+    this.#seenAt = { ticks: this.#clock.ticks(), time: this.#clock.now().getTime() }
+    const elapsed = Math.max(this.#seenAt.ticks - ticks, this.#seenAt.time - time)
+    if (elapsed > STILL) this.#pauses += 1
+  }
+
+  async #awaitAnswer(): Promise<void> {
+    // What was asked before the pause says nothing of what was after it.
+    for (let i = 0; i < 2 && !this.#isSure; i++) await this.#beat()
+    if (this.#isLost) throw unavailable('This node has left the others')
+    if (!this.#isSure)
+      throw unavailable('This server stood still, and the database does not say what was meanwhile')
+  }
+
+  #beat(): Promise<void> {
+    this.#look()
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = null
+    })
+    return this.#asking
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#isLost) return
+    const [askedAt, pauses] = [this.#clock.ticks(), this.#pauses]
+    const { id, incarnation } = this.#process
+    try {
+      const [seen] = await answerWithin(PATIENCE.version, () =>
+        run<{ reason: string | null }>(this.#pool, HEARTBEAT, [id, incarnation, VERSION]),
+      )
+      if (!seen) return this.#lose()
+      this.#heardAt = askedAt
+      this.#heardPauses = pauses
+      if (seen.reason) this.#events.onDrain(seen.reason)
+    } catch {
+      // Counted as silence.
+    }
+  }
+
+  #lose(): void {
+    if (this.#isLost) return
+    this.stop()
+    this.#events.onLost()
+  }
+}
 
 /** Changes a process and audits that, unless the statement finds it no more. Returns whether it did. */
 async function changeNode(
@@ -244,7 +335,7 @@ const refusePlace = (other: StoredNode, { id }: NodeName) =>
     `Another gateway serves from this database: ${other.name} (${other.id}), heard of ` +
       `${Math.round(other.silent_seconds)} s ago. ` +
       (other.id === id ? EXPLAIN_COPY : EXPLAIN_ALONE) +
-      `If it has ended: gateway nodes forget ${other.id}`,
+      `If it has ended: gateway nodes forget ${other.id} --ended`,
   )
 
 const EXPLAIN_COPY =
@@ -305,6 +396,10 @@ const DESCRIBE = `update nodes set config_hash = ?, schema_version = ?
 
 const LEAVE = `update nodes set left_at = clock_timestamp()
   where id = ? and incarnation = ? and left_at is null`
+
+const EXPEL = `update nodes set left_at = coalesce(left_at, clock_timestamp())
+  where id = ?1 and incarnation = ?2 and (left_at is not null
+    or seen_at < clock_timestamp() - ?3::float8 * interval '1 second') returning id`
 
 const FORGET = `with forgotten as (update nodes set left_at = coalesce(left_at, clock_timestamp())
     where id = ? and incarnation = ? returning incarnation),

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Attention } from '../../../src/cli/commands/serve/workers.ts'
 import { readStatus } from '../../../src/cli/status-socket.ts'
 import { waitUntil } from '../../support/chat.ts'
 import { type Node, openNodes } from '../../support/nodes.ts'
@@ -39,6 +40,24 @@ for (const { args, config, says } of usage)
     })
     expect(stderr).toContain(says)
   })
+
+test('what is silent for long is found, but not after a pause of who listens', () => {
+  const attention = new Attention<string>(90_000, 0)
+  const lookUntil = (from: number, to: number) => {
+    const found: string[] = []
+    for (let now = from; now <= to; now += 1_000) found.push(...attention.look(now))
+    return found
+  }
+  attention.hear('a', 0)
+  attention.hear('b', 0)
+  expect(lookUntil(1_000, 60_000)).toEqual([])
+  attention.hear('b', 60_000)
+  expect(lookUntil(61_000, 91_000)).toEqual(['a'])
+  attention.forget('a')
+  // All stand still, with this process.
+  expect(lookUntil(1_000_000, 1_090_000)).toEqual([])
+  expect(lookUntil(1_091_000, 1_091_000)).toEqual(['b'])
+})
 
 if (await hasPostgres()) {
   const dollar = { prompt: 1, completion: 1 }
@@ -190,6 +209,18 @@ if (await hasPostgres()) {
     provider.release()
     expect(await killed.process.exited).toBe(1)
     expect(await killed.stderr).toMatch(/"event":"worker.ended".*"signal":"SIGKILL"/)
+
+    // One that stands still is killed, and replaced.
+    const watched = await nodes.start(node.data, {}, ['--workers', '2', '--worker-silence', '4'])
+    const [, still] = (await listWorkers(watched)) as [ToldWorker, ToldWorker]
+    process.kill(still.pid, 'SIGSTOP')
+    await waitUntil(async () => !(await isAlive(still.pid)))
+    await waitUntil(async () => (await listWorkers(watched)).length === 2)
+    await watched.end('SIGTERM')
+    const told = await watched.stderr
+    expect(told).toMatch(/"event":"worker.silent","worker":2,.*"consequence":"it is killed"/)
+    expect(told).toMatch(/"event":"worker.ended","worker":2,.*"signal":"SIGKILL"/)
+    expect(told).toMatch(/"event":"worker.restarted","worker":2/)
 
     // What keeps one from starting is said once.
     const env = { GATEWAY_SECRET: 'another secret of tests that is long enough' }

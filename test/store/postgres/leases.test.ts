@@ -244,10 +244,15 @@ if (await hasPostgres()) {
     const [node] = (await gateway.store.nodes?.list()) ?? []
     await postgres.run("update gateway.nodes set incarnation = 'of a process that was killed'")
     const command = await open(undefined, 'command')
-    const forget = () => forgetNode(command.gateway, getOperator(command.gateway), node?.id ?? '')
-    await expect(forget()).rejects.toThrow(`serves: gateway nodes drain ${node?.id} stops it`)
+    const forget = (hasEnded?: boolean) =>
+      forgetNode(command.gateway, getOperator(command.gateway), node?.id ?? '', { hasEnded })
+    await expect(forget(true)).rejects.toThrow(`serves: gateway nodes drain ${node?.id} stops it`)
     await postgres.run("update gateway.nodes set seen_at = now() - interval '10 seconds'")
-    await forget()
+    await expect(forget()).rejects.toThrow(
+      /was heard of 1\d s ago: .* forgotten in \d\d s, or now if its process has ended: --ended$/,
+    )
+    expect(await readMoney('select sum(amount) from gateway.leases')).toBeGreaterThan(0n)
+    await forget(true)
     expect(await readSpent()).toBe(120n)
     expect(await readMoney('select used from gateway.accounts')).toBe(120n)
     expect(await readMoney('select sum(amount) from gateway.leases')).toBe(0n)

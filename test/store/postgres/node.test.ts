@@ -14,6 +14,7 @@ import { SQL } from 'bun'
 import { type Gateway, type GatewayParts, openGateway } from '../../../src/app/gateway.ts'
 import { drainNode, listNodes } from '../../../src/app/nodes.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
+import type { Bound } from '../../../src/limits/ledger.ts'
 import type { RecorderEntry } from '../../../src/observability/generations/store.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { createKey } from '../../../src/resources/keys.ts'
@@ -255,7 +256,7 @@ if (await hasPostgres()) {
       const [first] = (await gateway.store.nodes?.list()) ?? []
       expect(first).toMatchObject({ name: hostname(), left_at: null })
       await expect(open(elsewhere())).rejects.toThrow(
-        `Another gateway serves from this database: ${hostname()} (${first?.id}), heard of 0 s ago`,
+        `Another gateway serves from this database: ${hostname()} (${first?.id}), heard of `,
       )
       const command = await open({ ...elsewhere(), access: 'command' })
       await expect(command.lock()).rejects.toThrow('Another gateway serves from this database')
@@ -301,6 +302,37 @@ if (await hasPostgres()) {
       clock.pass(1)
       expect(gateway.recorder.healthy).toBe(false)
       await postgres.start()
+    })
+
+    test('one that has stood still takes nothing of a limit before the database has heard it', async () => {
+      const clock = new TestClock()
+      const { ledger } = await open({ clock })
+      const payer = { key_hash: 'k', user_id: 'u', workspace_id: 'w' }
+      const bound: Bound = {
+        ...{ account: 'key k', limit: 1_000n, period: null, byok: false, message: 'used up' },
+      }
+      const amounts = { own: 10n, byok: null }
+      const reserve = async (bounds: Bound[]) =>
+        (await ledger.reserveElsewhere?.(payer, { maximum: amounts, minimum: amounts }, bounds))
+          ?.amounts.own
+      expect(await reserve([bound])).toBe(10n)
+      const patience = PATIENCE.version
+      await postgres.freeze(true)
+      try {
+        PATIENCE.version = 50
+        clock.pass(2_500)
+        expect(await reserve([bound])).toBe(10n)
+        clock.pass(2_501)
+        await expect(reserve([bound])).rejects.toThrow('This server stood still')
+        expect(await reserve([])).toBe(10n)
+      } finally {
+        PATIENCE.version = patience
+        await postgres.freeze(false)
+      }
+      expect(await reserve([bound])).toBe(10n)
+      await leave()
+      clock.pass(2_501)
+      await expect(reserve([bound])).rejects.toThrow('This node has left the others')
     })
 
     test('a copy of its directory is refused, and is followed by one on the directory itself', async () => {

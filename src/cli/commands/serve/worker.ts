@@ -5,10 +5,14 @@ import { joinReadings } from '../../../observability/metrics/workers.ts'
 import { type Metrics, renderMetrics, type ToldMetrics } from '../../../observability/metrics.ts'
 import type { SharedPort } from '../../../server/paths.ts'
 import { listWorkers, locateWorker } from '../../data-directory.ts'
+import { openLineWriter } from '../../log.ts'
 import { openConversation } from '../../status-socket.ts'
 
 /** In milliseconds: how long another worker may take to say what it has counted. */
 const PATIENCE = 2_000
+
+/** In milliseconds: how often a worker tells its parent that it goes on. */
+const BEAT = 1_000
 
 /** The file that says of a worker's directory that nothing is left in it to settle. */
 export const SETTLED = 'settled'
@@ -34,6 +38,12 @@ export class Worker implements SharedPort {
   /** Resolves when the process that has started this one has it stop, or is gone. */
   async waitForParent(): Promise<void> {
     for await (const _ of Bun.stdin.stream());
+  }
+
+  /** Tells the process that has started this one, until the end, that its event loop goes on. */
+  tellParent(): void {
+    const write = openLineWriter(Bun.stdout.writer(), () => undefined)
+    setInterval(() => write('\n', 'info'), BEAT).unref()
   }
 
   /** Ends, and notes that nothing is left here: no later start has to look. */

@@ -24,8 +24,8 @@ interface Start {
 
 /**
  * Runs several servers behind one port, each a process with a data directory of its own beneath
- * this one, and ends this process when they have ended. One that dies is started again. Throws 400
- * where there can only be one server.
+ * this one, and ends this process when they have ended. One that dies is started again, and so is
+ * one that is silent for long, which is killed. Throws 400 where there can only be one server.
  */
 export async function superviseWorkers({
   options,
@@ -94,7 +94,43 @@ const LONGEST_PAUSE = 30_000
 /** In milliseconds: one that lived for so long has started well. */
 const CALM = 60_000
 
+/** In milliseconds: between two looks at who was silent for how long. */
+const LOOK = 1_000
+/** In milliseconds: with fewer looks, this process has not heard what was said either. */
+const LONGEST_LOOK = 5_000
+
 const RESTART = 'it is started again, after pauses that grow, and settles what it has left'
+
+/** How long others were silent while this process could hear them, by its steady clock. */
+export class Attention<Speaker> {
+  readonly #heardAt = new Map<Speaker, number>()
+  readonly #silence: number
+  #lookedAt: number
+
+  /** Milliseconds: what is silent for longer is found. */
+  constructor(silence: number, now: number) {
+    this.#silence = silence
+    this.#lookedAt = now
+  }
+
+  hear(speaker: Speaker, now: number): void {
+    this.#heardAt.set(speaker, now)
+  }
+
+  forget(speaker: Speaker): void {
+    this.#heardAt.delete(speaker)
+  }
+
+  /** Lists who has said nothing for long. All have the whole time again after a pause of this process. */
+  look(now: number): Speaker[] {
+    if (now - this.#lookedAt > LONGEST_LOOK)
+      for (const speaker of this.#heardAt.keys()) this.hear(speaker, now)
+    this.#lookedAt = now
+    return [...this.#heardAt].flatMap(([speaker, heardAt]) =>
+      now - heardAt > this.#silence ? speaker : [],
+    )
+  }
+}
 
 /** The servers of one port, as their parent sees them. */
 class Workers {
@@ -105,6 +141,7 @@ class Workers {
   readonly #unlock: () => void
   readonly #running = new Map<number, Child>()
   readonly #serving = new Set<Child>()
+  readonly #attention: Attention<Child>
   readonly #stopped = waitForStop(() => this.#endAtOnce())
   #isStopping = false
 
@@ -118,6 +155,7 @@ class Workers {
     this.#log = log
     this.#options = options
     this.#unlock = unlock
+    this.#attention = new Attention(options.workerSilence * 1000, performance.now())
   }
 
   async run(): Promise<never> {
@@ -128,6 +166,7 @@ class Workers {
       await write(started)
       await notifySystemd(`READY=1\nMAINPID=${process.pid}`).catch(() => undefined)
       for (const worker of this.#numbers) void this.#keep(worker)
+      setInterval(() => this.#endSilent(), LOOK)
       await this.#stopped
     }
     await notifySystemd('STOPPING=1').catch(() => undefined)
@@ -161,9 +200,23 @@ class Workers {
   async #launch(worker: number): Promise<string | null> {
     const child = spawnWorker([...this.#flags, '--worker-number', String(worker)])
     this.#running.set(worker, child)
-    const printed = await readStart(child.stdout)
+    const printed = await readStart(child.stdout, () =>
+      this.#attention.hear(child, performance.now()),
+    )
     if (printed !== null) this.#serving.add(child)
     return printed
+  }
+
+  // Its share of the connections would wait for good.
+  #endSilent(): void {
+    const silent = new Set(this.#attention.look(performance.now()))
+    for (const [worker, child] of this.#running) {
+      if (!silent.has(child)) continue
+      this.#attention.forget(child)
+      const facts = { worker, pid: child.pid, seconds: this.#options.workerSilence }
+      this.#log('error', 'worker.silent', { ...facts, consequence: 'it is killed' })
+      child.kill('SIGKILL')
+    }
   }
 
   /** Starts one again whenever it has ended. What ends again and again is told once. */
@@ -178,6 +231,7 @@ class Workers {
       const child = this.#running.get(worker) as Child
       await child.exited
       this.#serving.delete(child)
+      this.#attention.forget(child)
       if (this.#isStopping) return
       if (performance.now() - startedAt > CALM) {
         pause = FIRST_PAUSE
@@ -260,18 +314,29 @@ function letGo({ stdin }: Child): void {
   }
 }
 
-/** Reads what a server prints up to its address; null if it ends before. The rest is not kept. */
-async function readStart(output: ReadableStream<Uint8Array>): Promise<string | null> {
+/**
+ * Reads what a server prints up to its address; null if it ends before. The rest only says that it
+ * goes on.
+ */
+async function readStart(
+  output: ReadableStream<Uint8Array>,
+  onHeard: () => void,
+): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>()
   const read = async () => {
     const decoder = new TextDecoder()
     let text = ''
     let isStarted = false
     for await (const bytes of output) {
-      if (isStarted) continue
+      if (isStarted) {
+        onHeard()
+        continue
+      }
       text += decoder.decode(bytes, { stream: true })
       isStarted = LISTENS.test(text)
-      if (isStarted) resolve(text)
+      if (!isStarted) continue
+      onHeard()
+      resolve(text)
     }
     resolve(null)
   }
@@ -295,7 +360,7 @@ export async function settleWorkers(home: string, count: number): Promise<void> 
     if ((await child.exited) !== 0)
       throw new Error(
         `What a server has left in ${data} is not settled: start with --workers ${worker}, or ` +
-          'gateway nodes forget its id and remove the directory',
+          'gateway nodes forget its id (--ended) and remove the directory',
       )
   }
 }
