@@ -208,7 +208,9 @@ export class NodeLeases implements Leases {
   cover<Taken>(estimate: CostEstimate, bounds: Bound[], take: () => Taken): Taken | Promise<Taken> {
     for (const bound of bounds)
       if (!this.#covers(bound, estimate.maximum)) return this.#coverLater(estimate, bounds, take)
-    return take()
+    // Nothing else happens between the two, nor before money is taken.
+    const doubt = bounds.length > 0 ? this.#store.confirm() : null
+    return doubt ? doubt.then(() => this.cover(estimate, bounds, take)) : take()
   }
 
   async #coverLater<Taken>(
@@ -216,9 +218,8 @@ export class NodeLeases implements Leases {
     bounds: Bound[],
     take: () => Taken,
   ): Promise<Taken> {
-    // Nothing else happens between the two, nor before money is taken.
     const takeOwn = (): Taken | Promise<Taken> => {
-      const doubt = bounds.length > 0 ? this.#store.confirm() : null
+      const doubt = this.#store.confirm()
       return doubt ? doubt.then(() => this.cover({ maximum, minimum }, bounds, take)) : take()
     }
     const until = this.#ticks() + PATIENCE
