@@ -1,4 +1,4 @@
-import type { Supply } from './supply.ts'
+import type { Supply } from '../admission.ts'
 
 /** What one answer takes of the memory, with its copies. */
 export interface LargeAnswer {
