@@ -1,5 +1,5 @@
 import type { Cancellation } from '../base/cancellation.ts'
-import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
+import { LONGEST_TURN, yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
 import { isObject } from '../base/json.ts'
@@ -419,7 +419,7 @@ async function tryEndpoint<K extends Kind>(
   const protocol = getProtocol(run.kind, endpoint)
   const startedAt = world.clock.ticks()
   const fitted = buildUpstreamCall(world, step, attempt, protocol)
-  if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
+  if (world.clock.ticks() - startedAt > LONGEST_TURN) await yieldToEventLoop()
   const isPlain = kind.understanding.readRichContents(fitted).length === 0
   const prepared = isPlain
     ? fitted
@@ -441,7 +441,7 @@ async function tryEndpoint<K extends Kind>(
   const built = protocol.buildRequest(shares?.[0] ?? call, endpoint)
   attempt.isInexpressible = false
   // It is written as text next, which takes as long again.
-  if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
+  if (world.clock.ticks() - builtAt > LONGEST_TURN) await yieldToEventLoop()
   const request = isExtended(run) ? await sendThrough(world, run, built, endpoint) : built
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)

@@ -1,6 +1,6 @@
 import { yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
-import { multiplyPrice, pickLarger, roundUpToNanos, toAttos } from '../base/money.ts'
+import { multiplyPrice, pickLarger, roundUpToNanos, toAttos, toHeldNanos } from '../base/money.ts'
 import type { Config } from '../config.ts'
 import { createTextUsage, sumUnits, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -12,6 +12,7 @@ import type { Endpoint } from '../resources/models/catalog.ts'
 import {
   computeHighestPrices,
   computeInputCost,
+  getDearest,
   type Prices,
   priceUnits,
 } from '../resources/prices.ts'
@@ -534,17 +535,16 @@ export function estimateCost<K extends Kind>(
     const effectiveCall = getEffectiveCall(models, call, endpoint)
     const input = effectiveCall === call ? largestInput : boundInput(effectiveCall)
     const quote = quoteCall(config, kind, effectiveCall, input, endpoint)
-    const { most, useful, least } = quote
-    raiseAmount(estimate.maximum, endpoint, priceOutput(quote, most))
-    raiseAmount(estimate.minimum, endpoint, priceOutput(quote, strict ? useful : most))
-    if (estimate.least) raiseAmount(estimate.least, endpoint, priceOutput(quote, least))
+    const { prompt, perToken, most, useful, least } = quote
+    const whole = toHeldNanos(prompt, most, perToken)
+    const enough = strict ? toHeldNanos(prompt, useful, perToken) : whole
+    const smallest = estimate.least ? toHeldNanos(prompt, least, perToken) : whole
+    raiseAmount(estimate.maximum, endpoint, whole)
+    raiseAmount(estimate.minimum, endpoint, enough)
+    if (estimate.least) raiseAmount(estimate.least, endpoint, smallest)
   }
   return estimate
 }
-
-/** Prices a call with so much output, in nano-dollars. */
-const priceOutput = ({ prompt, perToken }: Quote, tokens: number): bigint =>
-  roundUpToNanos(prompt + multiplyPrice(tokens, perToken))
 
 /**
  * Estimates the usage of a call with this many tokens of output: the expected prompt, none of it
@@ -642,7 +642,9 @@ function quoteCall<K extends Kind>(
   const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
   const tokens = bounded.text + bounded.audio + bounded.video
   const drawn = costing.describeDrawn?.(call, endpoint)
-  const rates = computeHighestPrices(endpoint.prices, tokens, drawn)
+  const { prices } = endpoint
+  const rates =
+    prices.tiers || prices.variants ? computeHighestPrices(prices, tokens, drawn) : prices
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
   const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
   const surcharges =
@@ -666,25 +668,18 @@ function limitToContext(
   return { text: Math.min(text, most), audio: Math.min(audio, most), video: Math.min(video, most) }
 }
 
-// It is not known in advance whether the prompt is read from a cache or written to one, nor whether
-// audio and pictures are counted separately.
 function computePromptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
-  const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, image, request } = rates
-  const written = pickLarger(pickLarger(prompt, cache_write), cache_write_1h)
-  const dearest = pickLarger(pickLarger(written, cache_read), image)
-  return (
-    multiplyPrice(text + video, dearest) +
-    multiplyPrice(audio, pickLarger(dearest, sound)) +
-    (request ?? 0n)
-  )
+  const dearest = getDearest(rates)
+  const sound = audio === 0 ? 0n : multiplyPrice(audio, dearest.audio)
+  return multiplyPrice(text + video, dearest.input) + sound + (rates.request ?? 0n)
 }
-
-const pickSmaller = (a: bigint, b: bigint) => (a < b ? a : b)
 
 /** No limit is that high; more would not fit the 64 bits of a hold in the journal. */
 const MAX_NANOS = 2n ** 62n
 
 function raiseAmount(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {
   const source = is_byok ? 'byok' : 'own'
-  amounts[source] = pickLarger(amounts[source] ?? 0n, pickSmaller(nanos, MAX_NANOS))
+  const amount = nanos < MAX_NANOS ? nanos : MAX_NANOS
+  const known = amounts[source]
+  if (known === null || amount > known) amounts[source] = amount
 }

@@ -31,14 +31,11 @@ export function resolveModels<K extends Kind>(
   inputs: PlanInputs,
 ): ModelResolution<K> {
   const [first = ''] = call.models
-  // As most calls: one model, and no router.
-  if (call.models.length === 1 && !findRouterReference(world, first))
-    return {
-      models: [resolveModel(world, kind, call, first)],
-      strategy: findStrategy(world, first),
-      stages: [],
-    }
-  return resolveEach(world, kind, call, inputs)
+  // As most calls: one model, which the catalogue has by this name.
+  const found = call.models.length === 1 ? world.catalog.models.get(first) : undefined
+  if (!found) return resolveEach(world, kind, call, inputs)
+  const strategy = first.startsWith('~') ? 'latest' : found.id === first ? 'direct' : 'alias'
+  return { models: [resolveListed(world, kind, call, first, found)], strategy, stages: [] }
 }
 
 function resolveEach<K extends Kind>(
@@ -197,18 +194,15 @@ function resolveModel<K extends Kind>(
   slug: string,
 ): ResolvedModel<K> {
   const { catalog } = world
-  const { base, variant } = catalog.models.has(slug)
-    ? { base: slug, variant: '' }
-    : splitVariant(slug)
+  const listed = catalog.models.get(slug)
+  if (listed) return resolveListed(world, kind, call, slug, listed)
+  const { base, variant } = splitVariant(slug)
   const found = catalog.models.get(base)
   if (!found) throw unknownModel(catalog, slug)
-  const { matchesModalities, outputName, understanding } = kinds[kind]
-  const model = found.unlisted ? assumeOutput(found, outputName) : found
-  if (!matchesModalities(model.output_modalities))
-    throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${outputName}`)
+  const model = requireWork(kind, slug, found)
   const sort = getOwn(SORTS, variant)
-  if (variant !== '' && !sort) {
-    const variants = understanding.listVariants(model)
+  if (!sort) {
+    const variants = kinds[kind].understanding.listVariants(model)
     if (!variants.includes(variant))
       throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
   }
@@ -218,6 +212,29 @@ function resolveModel<K extends Kind>(
     model,
   )
   return { model, sort, effectiveCall, stages }
+}
+
+/** Resolves a name of a model that has no variant. */
+function resolveListed<K extends Kind>(
+  world: ExtendedWorld,
+  kind: K,
+  call: Work[K]['call'],
+  slug: string,
+  found: Model,
+): ResolvedModel<K> {
+  const model = requireWork(kind, slug, found)
+  const asked = call.plugins ? extendCall<K>(world, call) : call
+  const { call: effectiveCall, stages } = fitToModel<K>(world, asked, model)
+  return { model, sort: undefined, effectiveCall, stages }
+}
+
+/** Returns a model that does this kind of work, or may. Throws 400 for one that does another. */
+function requireWork<K extends Kind>(kind: K, slug: string, found: Model): Model {
+  const { matchesModalities, outputName } = kinds[kind]
+  const model = found.unlisted ? assumeOutput(found, outputName) : found
+  if (!matchesModalities(model.output_modalities))
+    throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${outputName}`)
+  return model
 }
 
 // Nobody knows what it does: its provider will say if it does something else.
