@@ -51,7 +51,7 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
-import type { LargeAnswer } from './traffic/admission/answers.ts'
+import type { LargeAnswer } from './traffic/admission.ts'
 import type { Permit } from './traffic.ts'
 import type { TreeTurn } from './tree.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type LargeAnswer, LargeAnswers } from '../../../src/engine/traffic/admission/answers.ts'
+import { type LargeAnswer, LargeAnswers } from '../../../src/engine/traffic/admission.ts'
 import { Admission, Supply, Turns } from '../../../src/engine/traffic/admission.ts'
 import { createSeededRandom } from '../../support/random.ts'
 
