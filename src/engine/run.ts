@@ -480,6 +480,30 @@ export interface RunningAttempt extends Attempt {
 }
 
 /**
+ * What a run may have that a plain one has not, in bits. They are read from the facts of its call,
+ * from its policy and from fields of its body, and never from messages.
+ */
+export const NEEDS = {
+  /** Files, or what may name them. */
+  files: 1,
+  plugins: 2,
+  /** Options of plugins for calls that do not mention them. */
+  defaults: 4,
+  /** A model that the catalogue has not, or that has a variant: a router, perhaps. */
+  names: 8,
+  search: 16,
+  /** The gateway's own tools, or a choice of one. */
+  tools: 32,
+  filters: 64,
+  /** An answer that only begins the work. */
+  job: 128,
+  /** Contents that are not known to be plain text, as an endpoint would get them. */
+  media: 256,
+  /** Destinations that are told of calls. */
+  subscribers: 512,
+} as const
+
+/**
  * What some calls have beside what all have. The engine knows this interface and no extension: the
  * written list of them is handed to it (`extensions/registry.ts`), and each is attached to the runs
  * that need it. A hook throws what stops the call. A plain run has none, and pays for none.

@@ -1,12 +1,11 @@
 import { LONGEST_TURN, yieldToEventLoop } from '../base/clock.ts'
-import { admitRun, confirmRun } from './admit.ts'
+import { admitRun, confirmRun, readNeeds } from './admit.ts'
 import { attemptStep } from './attempt.ts'
 import {
   beginExtensions,
   closeExtensions,
   type ExtendedWorld,
   openExtensions,
-  readNeeds,
 } from './extension.ts'
 import { planStep } from './plan.ts'
 import { journalStep, reserveStep } from './reserve.ts'

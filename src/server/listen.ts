@@ -215,11 +215,8 @@ export function listen(
   }
 }
 
-// The config is replaced while the server runs.
 const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors) => ({
-  get config() {
-    return gateway.config
-  },
+  gateway,
   traffic: gateway.traffic,
   descriptors,
   busy: new LiveSet<Connection>(),

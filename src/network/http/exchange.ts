@@ -45,6 +45,8 @@ export class Exchange implements ResponseSink, IncomingResponse {
   #ended = false
   #failure: unknown = null
   #head: ResponseHead = EMPTY_HEAD
+  /** Of the head, once that has come. */
+  status = 0
 
   /** Called when a connection takes the request. */
   readonly onSent: (() => void) | undefined
@@ -77,10 +79,6 @@ export class Exchange implements ResponseSink, IncomingResponse {
     if (this.#isPaused) this.#carrier?.resume()
     this.#isPaused = false
     return this.#waiting.promise
-  }
-
-  get status(): number {
-    return this.#head.status
   }
 
   header(name: string): string | null {
@@ -128,6 +126,7 @@ export class Exchange implements ResponseSink, IncomingResponse {
 
   onHead(head: ResponseHead): void {
     this.#head = head
+    this.status = head.status
     const coding = head.headers.get('content-encoding')?.toLowerCase()
     this.response.resolve(
       coding === undefined || coding === 'identity' ? this : decompress(this, coding),

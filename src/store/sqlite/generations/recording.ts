@@ -5,7 +5,7 @@ import type { StepCharge } from '../../../limits/ledger.ts'
 import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
 import type { WrittenMessages } from '../../../observability/outbox.ts'
 import type { FreshCalls } from '../../../observability/rollups/slice.ts'
-import { nameDatabase } from '../../data-files.ts'
+import { nameFile } from '../../data-files.ts'
 import type { RecordLog } from '../../record-log.ts'
 import {
   addParts,
@@ -62,8 +62,12 @@ export class Recording {
       onFault,
       ticks,
       write(entries) {
-        const written = nameDatabase(db.filename, () => write.immediate(entries))
-        for (const { generation, row } of written) fresh.note(generation, row)
+        try {
+          const written = write.immediate(entries)
+          for (const { generation, row } of written) fresh.note(generation, row)
+        } catch (thrown) {
+          throw nameFile(thrown, db.filename)
+        }
       },
     })
   }

@@ -14,6 +14,7 @@ import type { ReasoningDetail } from '../../../language/reasoning.ts'
 import {
   countInputTokens,
   countOutputTokens,
+  createTextUsage,
   readUnits,
   type Usage,
 } from '../../../language/usage.ts'
@@ -446,6 +447,7 @@ function readPossibleUsage(usage: Json): Usage | undefined {
   const prompt = parseCount(usage.prompt_tokens)
   const completion = parseCount(usage.completion_tokens)
   if (prompt === undefined || completion === undefined) return undefined
+  if (isPlainCount(usage)) return createTextUsage(prompt, completion)
   const counted = {
     input: readInput(prompt, usage),
     output: readOutput(prompt, completion, usage),
@@ -457,6 +459,14 @@ function readPossibleUsage(usage: Json): Usage | undefined {
   const searches = parseCount(readDetails(server_tool_use).web_search_requests)
   return { ...counted, ...readUnits({ search: searches ?? parseCount(num_search_queries) }) }
 }
+
+// Many servers count nothing but these.
+function isPlainCount(usage: Json): boolean {
+  for (const name in usage) if (!PLAIN_COUNTS.has(name) && usage[name] !== null) return false
+  return true
+}
+
+const PLAIN_COUNTS = new Set(['prompt_tokens', 'completion_tokens', 'total_tokens'])
 
 const NONE: Json = {}
 

@@ -72,6 +72,10 @@ const mayThink = ({ params: { reasoning, max_tokens } }: TextCall): boolean =>
  * vLLM has an object of that name.
  */
 function readOwnExtra(call: TextCall, { provider: { slug } }: Endpoint): Record<string, unknown> {
+  let hasAny = false
+  for (const _ in call.extra) hasAny = true
+  // As most calls: there is nothing to leave out.
+  if (!hasAny) return call.extra
   const extra = readExtra(call, NATIVE)
   if (slug === 'openrouter') return extra
   const foreign = isObject(extra.structured_outputs) ? [] : ['structured_outputs']
