@@ -40,8 +40,7 @@ import { kinds } from './kinds.ts'
 import type { Plan } from './plan/candidates.ts'
 import { sortByNumber } from './plan/order.ts'
 import { unknownModel } from './plan/refusal.ts'
-import { getEffectiveCall } from './plan/resolve-models.ts'
-import { limitToHold } from './reserve.ts'
+import { getEffectiveCall, limitToHold } from './reserve.ts'
 import {
   isAbandoned,
   isDeparture,

@@ -19,9 +19,8 @@ import { exposeReason, filterReason } from './attempt/reason.ts'
 import { chainTurns, readThrough, watchRun } from './extension.ts'
 import { GatheredMemory } from './gathered-memory.ts'
 import { kinds } from './kinds.ts'
-import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
-import { estimatePromptNanos } from './reserve.ts'
+import { estimatePromptNanos, getEffectiveCall } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
 import {
   clientLeft,

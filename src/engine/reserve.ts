@@ -1,6 +1,6 @@
 import { yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
-import { multiplyPrice, pickLarger, roundUpToNanos, toAttos, toHeldNanos } from '../base/money.ts'
+import { pickLarger, roundUpToNanos, toAttos, toHeldNanos } from '../base/money.ts'
 import type { Config } from '../config.ts'
 import { createTextUsage, sumUnits, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -12,15 +12,13 @@ import type { Endpoint } from '../resources/models/catalog.ts'
 import {
   computeHighestPrices,
   computeInputCost,
-  getDearest,
-  type Prices,
+  priceLargestInput,
   priceUnits,
 } from '../resources/prices.ts'
 import type { ExpectedInput } from '../translation/tokenizers/prompt.ts'
 import type { Costing } from './kind.ts'
 import { kinds } from './kinds.ts'
 import type { ResolvedModel } from './plan/candidates.ts'
-import { getEffectiveCall } from './plan/resolve-models.ts'
 import { explainShortage } from './reserve/shortage.ts'
 import { isShortage, takeWhenFree, useLeast } from './reserve/waiting.ts'
 import type { Outrun, Run, Step } from './run.ts'
@@ -410,6 +408,17 @@ const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, th
 export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean =>
   (is_byok ? amounts.byok : amounts.own) !== null
 
+/** Returns the call as the endpoint gets it. */
+export function getEffectiveCall<K extends Kind>(
+  models: ResolvedModel<K>[],
+  call: Work[K]['call'],
+  endpoint: Endpoint,
+): Work[K]['call'] {
+  for (const { model, effectiveCall } of models)
+    if (model.id === endpoint.model) return effectiveCall
+  return call
+}
+
 /**
  * Writes a step to the journal of holds, so that its cost survives a crash. The step must not be
  * sent before. Throws 503 and releases the hold if that fails.
@@ -647,12 +656,12 @@ function quoteCall<K extends Kind>(
     prices.tiers || prices.variants ? computeHighestPrices(prices, tokens, drawn) : prices
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
   const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
-  const surcharges =
-    priceUnits(costing.boundUnits(call, endpoint), rates) + costing.priceSurcharge(call, rates)
+  const units = costing.boundUnits(call, endpoint)
+  const surcharge = costing.priceSurcharge(call, rates)
   const perToken = costing.priceOutputToken(call, rates)
   // Each of several requests has the prompt again, but for those that divide it.
   const requests = BigInt(kinds[kind].splitCall?.(call as never, endpoint)?.length ?? 1)
-  const prompt = computePromptCost(bounded, rates) * requests + surcharges
+  const prompt = priceLargestInput(bounded, rates) * requests + priceUnits(units, rates) + surcharge
   return { prompt, perToken, most, useful: Math.min(least + USEFUL_OUTPUT, most), least }
 }
 
@@ -666,12 +675,6 @@ function limitToContext(
   const most = context_length === null ? Number.POSITIVE_INFINITY : context_length * prompts
   if (text <= most && audio <= most && video <= most) return input
   return { text: Math.min(text, most), audio: Math.min(audio, most), video: Math.min(video, most) }
-}
-
-function computePromptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
-  const dearest = getDearest(rates)
-  const sound = audio === 0 ? 0n : multiplyPrice(audio, dearest.audio)
-  return multiplyPrice(text + video, dearest.input) + sound + (rates.request ?? 0n)
 }
 
 /** No limit is that high; more would not fit the 64 bits of a hold in the journal. */

@@ -31,9 +31,9 @@ import { type ExtendedWorld, watchRun } from './extension.ts'
 import { isEndpointFault } from './health.ts'
 import type { Meter } from './kind.ts'
 import { kinds } from './kinds.ts'
-import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
+import type { ResolvedModel, RouterReference } from './plan/candidates.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
-import { estimatePromptNanos } from './reserve.ts'
+import { estimatePromptNanos, getEffectiveCall } from './reserve.ts'
 import {
   type Attempt,
   hasDestinations,
@@ -240,6 +240,8 @@ function rememberSession<K extends Kind>(
   endpoint: Endpoint,
   { usage }: Receipt,
 ): void {
+  // One without a name stays where it has hit the cache.
+  if (call.session_id === null && usage.input.cache_read === 0) return
   const session = findSession(run.actor, run.kind, call)
   if (!session) return
   sessions.rememberEndpoint(session, endpoint, usage)
@@ -662,3 +664,13 @@ export function forgetEntries({ steps, toolMoney, inner }: Run, next?: Step): vo
     if (step !== next) step.journalEntry?.forget()
   }
 }
+
+/**
+ * Finds the router that picked the endpoint's model, or the first router if no endpoint has
+ * answered. Undefined if there is none.
+ */
+const findDecidingRouter = (
+  models: ResolvedModel<Kind>[],
+  endpoint: Endpoint | null,
+): RouterReference | undefined =>
+  models.find(({ model }) => endpoint === null || model.id === endpoint.model)?.router

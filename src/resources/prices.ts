@@ -205,6 +205,16 @@ function findDearest(prices: Prices): Dearest {
   return { input, audio: pickLarger(input, audio), output }
 }
 
+/** Returns the most that an input of these counts costs, with the price of a request. */
+export function priceLargestInput(
+  { text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>,
+  prices: Prices,
+): bigint {
+  const dearest = getDearest(prices)
+  const sound = audio === 0 ? 0n : multiplyPrice(audio, dearest.audio)
+  return (prices.request ?? 0n) + sound + multiplyPrice(text + video, dearest.input)
+}
+
 const DEAREST = new WeakMap<Prices, Dearest>()
 
 /** Returns whether every price is zero. */

@@ -2,7 +2,7 @@ import { getOwn } from '../../base/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Router, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import type { Endpoint, Model } from '../../resources/models/catalog.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import { changeEndpoints } from '../../resources/models/derived.ts'
 import { findRouterModel } from '../../resources/routers.ts'
 import type { ExtendedWorld } from '../extension.ts'
@@ -158,27 +158,6 @@ function rankModels<K extends Kind>(
   for (const { choose } of world.extensions) if (choose) sorted = choose.rank(world, call, sorted)
   return sorted
 }
-
-/** Returns the call as the endpoint gets it. */
-export function getEffectiveCall<K extends Kind>(
-  models: ResolvedModel<K>[],
-  call: Work[K]['call'],
-  endpoint: Endpoint,
-): Work[K]['call'] {
-  for (const { model, effectiveCall } of models)
-    if (model.id === endpoint.model) return effectiveCall
-  return call
-}
-
-/**
- * Finds the router that picked the endpoint's model, or the first router if no endpoint has
- * answered. Undefined if there is none.
- */
-export const findDecidingRouter = (
-  models: ResolvedModel<Kind>[],
-  endpoint: Endpoint | null,
-): RouterReference | undefined =>
-  models.find(({ model }) => endpoint === null || model.id === endpoint.model)?.router
 
 /** Variants that only sort (wire reference K.4). */
 const SORTS: Record<string, SortKey> = {

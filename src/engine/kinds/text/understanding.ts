@@ -143,7 +143,7 @@ const MISSED = ['tools', 'response_format', 'verbosity']
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const { features } = getFacts(given.messages)
   const own = features & REASONING ? dropForeignThoughts(given, endpoint) : given
-  const call = fitForms(fitServiceTier(own, endpoint), endpoint)
+  const call = fitForms(fitServiceTier(own, endpoint), endpoint, features)
   const unsupported = listUnsupported(endpoint, call)
   // A copy where something may be left out: only of a call that was changed is that listed.
   if (unsupported.length === 0)
@@ -162,8 +162,8 @@ const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
 const COMPACTING = new Set(['openai', 'azure'])
 
 /** Returns the call without what the endpoint's provider has no form for, as it has another API. */
-function fitForms(call: TextCall, endpoint: Endpoint): TextCall {
-  const hasForms = hasOwnForms(call)
+function fitForms(call: TextCall, endpoint: Endpoint, features: number): TextCall {
+  const hasForms = hasOwnForms(call, features)
   if (!hasForms && call.dialect !== 'responses') return call
   if (isAtHome(call, endpoint)) return fitCompaction(call, endpoint)
   return hasForms
@@ -174,8 +174,8 @@ function fitForms(call: TextCall, endpoint: Endpoint): TextCall {
 const restoreOwn = (call: TextCall, { protocol }: Endpoint): TextCall =>
   call.dialect === 'responses' && protocol === 'gemini' ? restoreDrawn(call) : call
 
-function hasOwnForms({ tools, messages }: TextCall): boolean {
-  if (getFacts(messages).features & (OTHER | CALL_EXTRA)) return true
+function hasOwnForms({ tools }: TextCall, features: number): boolean {
+  if (features & (OTHER | CALL_EXTRA)) return true
   for (const { type } of tools) if (type === 'other') return true
   return false
 }
@@ -482,11 +482,11 @@ function limitOutput(call: TextCall, tokens: number): TextCall {
 
 /** Returns the highest price of a token of the answer, times the number of answers. */
 function priceOutputToken(call: TextCall, prices: Prices): bigint {
+  const choices = findHighestCount(call, 'answers')
   const { output } = getDearest(prices)
   // Models that output images do so unasked; none outputs audio unasked.
   const isHeard = call.params.modalities?.includes('audio') ?? false
   const dearest = isHeard ? pickLarger(output, prices.audio_output) : output
-  const choices = findHighestCount(call, 'answers')
   // The gateway has no field for several answers at once, but providers have, and charge for each.
   return choices < 2 ? dearest : multiplyPrice(choices, dearest)
 }

@@ -326,14 +326,14 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #readFinish(value: Json, choice: number, parts: TextPart[]): void {
-    const word = readString(value.finish_reason)
-    if (!word || this.#choices.get(choice)) return
+    const { finish_reason: word, native_finish_reason } = value
+    if (typeof word !== 'string' || word === '' || this.#choices.get(choice)) return
     const end = readEnd(word, this.#ownEnds)
     if (!end) return
     this.#choices.set(choice, true)
     this.#open -= 1
     this.#flushThinkTags(choice, parts)
-    const native = readString(value.native_finish_reason) ?? word
+    const native = typeof native_finish_reason === 'string' ? native_finish_reason : word
     const finish: Finish = { type: 'finish', choice, ...end, native }
     if (this.#calls) this.#endCalls(finish, this.#calls, parts)
     else parts.push(finish)
