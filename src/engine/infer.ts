@@ -31,9 +31,8 @@ import {
   Run,
   Step,
 } from './run.ts'
-import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
-import { findAnsweredStep } from './settle.ts'
+import { findAnsweredStep, getRunReceipt } from './settle.ts'
 import { runStages, type StagedWorld } from './stages.ts'
 
 /** Renders what came of a call from its answer; null where nothing is to be kept. Never throws. */
@@ -103,7 +102,7 @@ async function closeUnansweredRun<K extends Kind>(
   if (run.blocked && run.call.routingMetadata) planBlockedRun(world, run)
   await closeRun(world, run, error)
   return addRoutingToError(
-    error.with({ isRecorded: true, isPaid: isPaid(sumRunReceipts(run)) }),
+    error.with({ isRecorded: true, isPaid: isPaid(getRunReceipt(run)) }),
     run,
   )
 }
@@ -270,7 +269,7 @@ async function endAnswer<K extends Kind>(
 
 /** Renders the last parts of a run that has ended. */
 function renderEnd(run: Run, error: GatewayError | null): CommonPart[] {
-  const receipt = sumRunReceipts(run)
+  const receipt = getRunReceipt(run)
   const failure = error && exposeReason(error).with({ isPaid: isPaid(receipt) })
   return buildLastParts(
     {
