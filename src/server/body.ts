@@ -7,7 +7,7 @@ import { findNearest } from '../base/nearest.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
 import { type Connection, findConnection } from './connections.ts'
-import { readSearchParams } from './request-target.ts'
+import { readSearchParams } from './headers.ts'
 
 /**
  * The bytes from which a body is large: decoding it, parsing it and using it are turns of their own.

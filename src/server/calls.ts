@@ -26,6 +26,7 @@ import {
   readBetas,
   readCacheHeaders,
   readOrigin,
+  readPath,
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
@@ -33,7 +34,6 @@ import {
   renderRates,
 } from './headers.ts'
 import { noteRefusal } from './refusals.ts'
-import { readPath } from './request-target.ts'
 
 /**
  * Creates what answers calls under known keys as their routes would, without the framework: routing

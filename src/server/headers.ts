@@ -296,3 +296,13 @@ const PORT = /:\d+$/
 
 // DNS names are case-insensitive and may end with a dot.
 const normalizeHost = (host: string) => host.toLowerCase().replace(/\.(?=(:\d+)?$)/, '')
+
+/** Reads the path of a request, whatever its Host is: `/api/v1/keys`. */
+export const readPath = ({ url }: Request): string => TARGET.exec(url)?.[1] ?? ''
+
+/** Reads the parameters of a request's query, whatever its Host is. */
+export const readSearchParams = ({ url }: Request): URLSearchParams =>
+  new URLSearchParams(TARGET.exec(url)?.[2] ?? '')
+
+// Not `new URL`, which throws at a Host that is no host of a URL, such as `a:99999`.
+const TARGET = /^(?:[a-z]+:\/\/[^/?#]*)?([^?#]*)(?:\?([^#]*))?/

@@ -19,9 +19,8 @@ import { createByteStream } from './byte-stream.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { isBehindDoor } from './doors.ts'
 import { createErrorResponse } from './errors.ts'
-import { readRequestId, resolveRegion } from './headers.ts'
+import { readPath, readRequestId, resolveRegion } from './headers.ts'
 import { Recording, type RecordingMemory } from './idempotency/recording.ts'
-import { readPath } from './request-target.ts'
 
 /** Handles a request. A call gets the id of its generation where that is known before. */
 type Handle = (request: Request, generation?: string) => Response | Promise<Response>

@@ -42,9 +42,8 @@ import { readQuery } from '../body.ts'
 import { createByteStream } from '../byte-stream.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
-import { resolveRegion } from '../headers.ts'
+import { readSearchParams, resolveRegion } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
-import { readSearchParams } from '../request-target.ts'
 import { Routes } from '../routes.ts'
 
 /** What a route gets of a request. */
