@@ -1,6 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
 import { conflict, invalid } from '../base/errors.ts'
-import type { Region } from '../language/region.ts'
+import type { Region } from '../language/call.ts'
 import { type Actor, identify } from '../resources/actor.ts'
 import type { KeptAnswer, KeptCall } from '../resources/idempotency/calls.ts'
 import {
