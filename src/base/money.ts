@@ -38,7 +38,7 @@ export const toAttosPerThousandth = (usd: number): bigint => scaleDecimal(usd, 1
 /** Converts atto-dollars to nano-dollars, rounded half up. A charge is rounded only here. */
 export const roundToNanos = (attos: bigint): bigint => (attos + ATTO_PER_NANO / 2n) / ATTO_PER_NANO
 
-/** Converts atto-dollars to nano-dollars, rounded up: a hold is never less than its cost. */
+/** Converts atto-dollars to nano-dollars, rounded up. */
 export const roundUpToNanos = (attos: bigint): bigint =>
   (attos + ATTO_PER_NANO - 1n) / ATTO_PER_NANO
 
@@ -58,6 +58,13 @@ export function multiplyPrice(count: number, price: bigint): bigint {
   // Most counts are 0 or 1 and need no multiplication. A fraction throws here.
   return count === 1 ? price : count === 0 ? 0n : BigInt(count) * price
 }
+
+/**
+ * Returns what is held for a fixed amount and so many tokens of a price, all in atto-dollars:
+ * nano-dollars, rounded up, since a hold is never less than its cost.
+ */
+export const toHeldNanos = (fixed: bigint, count: number, price: bigint): bigint =>
+  roundUpToNanos(fixed + multiplyPrice(count, price))
 
 /** Returns the larger of two amounts, or the first if there is no second. */
 export const pickLarger = (a: bigint, b: bigint | undefined): bigint =>

@@ -7,9 +7,10 @@ import { getPolicy } from '../limits/effective.ts'
 import type { Rate, RateClaim, RateGrant } from '../limits/rates.ts'
 import type { Actor } from '../resources/actor.ts'
 import { isUsable } from '../resources/keys/mirror.ts'
+import { FILE, getFacts, OTHER } from '../translation/tokenizers/prompt.ts'
 import type { KindOfWork } from './kind.ts'
 import { kinds } from './kinds.ts'
-import type { Run } from './run.ts'
+import { NEEDS, type Run } from './run.ts'
 import type { InferenceWorld } from './world.ts'
 
 /** Returns nothing, or throws what stops the call. */
@@ -128,11 +129,11 @@ export async function admitRequest(
 }
 
 /**
- * Checks the key and the policy again and lists the call as running. Throws 401 for a key that is
- * no longer valid.
+ * Checks the key and the policy again, unless nothing can have changed since the call was admitted,
+ * and lists it as running. Throws 401 for a key that is no longer valid.
  */
-export function confirmRun(world: InferenceWorld, run: Run): void {
-  recheckRun(world, run)
+export function confirmRun(world: InferenceWorld, run: Run, hasPaused = true): void {
+  if (hasPaused) recheckRun(world, run)
   if (!run.isDry) run.unlist = world.traffic.calls.add(run)
 }
 
@@ -207,6 +208,27 @@ function checkRegion(_: InferenceWorld, { call, policy: { regions } }: Run): voi
       },
     },
   )
+}
+
+/** Reads what a run needs that a plain one does not: 0 for most. */
+export function readNeeds({ catalog, config }: InferenceWorld, { call, policy }: Run): number {
+  let needs = 0
+  if (call.plugins !== undefined) needs |= NEEDS.plugins
+  if (policy.filters) needs |= NEEDS.filters
+  if (hasDefaults(config.plugins)) needs |= NEEDS.defaults
+  for (const slug of call.models)
+    if (slug.includes(':') || !catalog.models.has(slug)) needs |= NEEDS.names
+  if (call.kind === 'video') needs |= NEEDS.job
+  if (call.kind !== 'text') return needs
+  const { params, serverTools, messages } = call
+  if (serverTools !== undefined || typeof params.tool_choice === 'object') needs |= NEEDS.tools
+  if (params.web_search_options !== undefined) needs |= NEEDS.search
+  return getFacts(messages).features & (FILE | OTHER) ? needs | NEEDS.files : needs
+}
+
+function hasDefaults({ defaults = [], workspaces }: InferenceWorld['config']['plugins']): boolean {
+  for (const _ in workspaces) return true
+  return defaults.length > 0
 }
 
 /** The header in which the number travels (RFC 8586): a list, to which others may add themselves. */

@@ -1,5 +1,5 @@
 import type { Cancellation } from '../base/cancellation.ts'
-import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
+import { LONGEST_TURN, yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { PeekedSequence } from '../base/iterate.ts'
 import { isObject } from '../base/json.ts'
@@ -40,8 +40,7 @@ import { kinds } from './kinds.ts'
 import type { Plan } from './plan/candidates.ts'
 import { sortByNumber } from './plan/order.ts'
 import { unknownModel } from './plan/refusal.ts'
-import { getEffectiveCall } from './plan/resolve-models.ts'
-import { limitToHold } from './reserve.ts'
+import { getEffectiveCall, limitToHold } from './reserve.ts'
 import {
   isAbandoned,
   isDeparture,
@@ -51,7 +50,7 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
-import type { LargeAnswer } from './traffic/admission/answers.ts'
+import type { LargeAnswer } from './traffic/admission.ts'
 import type { Permit } from './traffic.ts'
 import type { TreeTurn } from './tree.ts'
 
@@ -419,7 +418,7 @@ async function tryEndpoint<K extends Kind>(
   const protocol = getProtocol(run.kind, endpoint)
   const startedAt = world.clock.ticks()
   const fitted = buildUpstreamCall(world, step, attempt, protocol)
-  if (isLongTurn(world.clock, startedAt)) await yieldToEventLoop()
+  if (world.clock.ticks() - startedAt > LONGEST_TURN) await yieldToEventLoop()
   const isPlain = kind.understanding.readRichContents(fitted).length === 0
   const prepared = isPlain
     ? fitted
@@ -441,7 +440,7 @@ async function tryEndpoint<K extends Kind>(
   const built = protocol.buildRequest(shares?.[0] ?? call, endpoint)
   attempt.isInexpressible = false
   // It is written as text next, which takes as long again.
-  if (isLongTurn(world.clock, builtAt)) await yieldToEventLoop()
+  if (world.clock.ticks() - builtAt > LONGEST_TURN) await yieldToEventLoop()
   const request = isExtended(run) ? await sendThrough(world, run, built, endpoint) : built
   if (call.echoUpstreamBody && call.stream) echoes.push(buildEcho(endpoint, request.body))
   step.attempts.push(attempt)

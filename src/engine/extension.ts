@@ -3,59 +3,22 @@ import type { PeekedSequence } from '../base/iterate.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import type { UpstreamRequest } from '../translation/protocols/protocol.ts'
-import { FILE, getFacts, OTHER } from '../translation/tokenizers/prompt.ts'
-import type { CallTarget, Extension, OpenedAnswer, Run, Turns, Watcher } from './run.ts'
+import { readNeeds } from './admit.ts'
+import {
+  type CallTarget,
+  type Extension,
+  NEEDS,
+  type OpenedAnswer,
+  type Run,
+  type Turns,
+  type Watcher,
+} from './run.ts'
 import type { InferenceWorld } from './world.ts'
-
-/**
- * What a run may have that a plain one has not, in bits. They are read from the facts of its call,
- * from its policy and from fields of its body, and never from messages.
- */
-export const NEEDS = {
-  /** Files, or what may name them. */
-  files: 1,
-  plugins: 2,
-  /** Options of plugins for calls that do not mention them. */
-  defaults: 4,
-  /** A model that the catalogue has not, or that has a variant: a router, perhaps. */
-  names: 8,
-  search: 16,
-  /** The gateway's own tools, or a choice of one. */
-  tools: 32,
-  filters: 64,
-  /** An answer that only begins the work. */
-  job: 128,
-  /** Contents that are not known to be plain text, as an endpoint would get them. */
-  media: 256,
-  /** Destinations that are told of calls. */
-  subscribers: 512,
-} as const
 
 /** What has the list of extensions. */
 export interface ExtendedWorld extends InferenceWorld {
   /** What some calls have beside what all have, in the order in which it is attached. */
   extensions: readonly Extension[]
-}
-
-/** Reads what a run needs that a plain one does not: 0 for most. */
-export function readNeeds({ catalog, config }: InferenceWorld, { call, policy }: Run): number {
-  let needs = 0
-  if (call.plugins !== undefined) needs |= NEEDS.plugins
-  if (policy.filters) needs |= NEEDS.filters
-  if (hasDefaults(config.plugins)) needs |= NEEDS.defaults
-  for (const slug of call.models)
-    if (slug.includes(':') || !catalog.models.has(slug)) needs |= NEEDS.names
-  if (call.kind === 'video') needs |= NEEDS.job
-  if (call.kind !== 'text') return needs
-  const { params, serverTools, messages } = call
-  if (serverTools !== undefined || typeof params.tool_choice === 'object') needs |= NEEDS.tools
-  if (params.web_search_options !== undefined) needs |= NEEDS.search
-  return getFacts(messages).features & (FILE | OTHER) ? needs | NEEDS.files : needs
-}
-
-function hasDefaults({ defaults = [], workspaces }: InferenceWorld['config']['plugins']): boolean {
-  for (const _ in workspaces) return true
-  return defaults.length > 0
 }
 
 /**

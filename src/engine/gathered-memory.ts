@@ -1,6 +1,5 @@
 import type { Sequence } from '../base/iterate.ts'
-import type { LargeAnswer } from './traffic/admission/answers.ts'
-import type { Admission } from './traffic/admission.ts'
+import type { Admission, LargeAnswer } from './traffic/admission.ts'
 
 /** In bytes: what is gathered of an answer takes memory each time that so many more have come. */
 const STEP = 256 * 1024

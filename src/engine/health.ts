@@ -213,8 +213,8 @@ export class Health {
   recordEnd(endpoint: Endpoint, sent: number, tokens: number | null): void {
     const now = this.#clock.ticks()
     const { circuit, throughput, uptime } = this.#getRecord(endpoint, now)
-    circuit.recordEnd(now)
     countOutcome(uptime, now, true)
+    circuit.recordEnd(now)
     if (tokens && now > sent) throughput.add(now, tokens / ((now - sent) / 1000))
   }
 

@@ -4,7 +4,6 @@ import {
   type Sequence,
   type SequenceEnding,
   toSequence,
-  withCleanup,
 } from '../base/iterate.ts'
 import type { Answer } from '../language/answer.ts'
 import type { CallBase } from '../language/call.ts'
@@ -20,9 +19,8 @@ import { exposeReason, filterReason } from './attempt/reason.ts'
 import { chainTurns, readThrough, watchRun } from './extension.ts'
 import { GatheredMemory } from './gathered-memory.ts'
 import { kinds } from './kinds.ts'
-import { getEffectiveCall } from './plan/resolve-models.ts'
 import { findStepCandidates } from './plan.ts'
-import { estimatePromptNanos } from './reserve.ts'
+import { estimatePromptNanos, getEffectiveCall } from './reserve.ts'
 import { addRoutingToError, renderRouting } from './routing-metadata.ts'
 import {
   clientLeft,
@@ -33,9 +31,8 @@ import {
   Run,
   Step,
 } from './run.ts'
-import { sumRunReceipts } from './settle/receipt.ts'
 import { startTranscript } from './settle/transcript.ts'
-import { findAnsweredStep } from './settle.ts'
+import { findAnsweredStep, getRunReceipt } from './settle.ts'
 import { runStages, type StagedWorld } from './stages.ts'
 
 /** Renders what came of a call from its answer; null where nothing is to be kept. Never throws. */
@@ -105,7 +102,7 @@ async function closeUnansweredRun<K extends Kind>(
   if (run.blocked && run.call.routingMetadata) planBlockedRun(world, run)
   await closeRun(world, run, error)
   return addRoutingToError(
-    error.with({ isRecorded: true, isPaid: isPaid(sumRunReceipts(run)) }),
+    error.with({ isRecorded: true, isPaid: isPaid(getRunReceipt(run)) }),
     run,
   )
 }
@@ -272,7 +269,7 @@ async function endAnswer<K extends Kind>(
 
 /** Renders the last parts of a run that has ended. */
 function renderEnd(run: Run, error: GatewayError | null): CommonPart[] {
-  const receipt = sumRunReceipts(run)
+  const receipt = getRunReceipt(run)
   const failure = error && exposeReason(error).with({ isPaid: isPaid(receipt) })
   return buildLastParts(
     {
@@ -322,3 +319,115 @@ function buildLastParts(last: ReceiptPart, failure: GatewayError | null): Common
   if (!failure) return [last]
   return [{ type: 'error', error: siblingFields ? failure.with({ siblingFields }) : failure }, last]
 }
+
+/** Functions that are called while a sequence is read. */
+interface IterationHooks<T> {
+  /** Called with each item as it passes. */
+  onItem(item: T): void
+  /** Called once, however the sequence ended. May add a last item if it is still being read. */
+  onEnd(ending: SequenceEnding): Promise<T | undefined>
+}
+
+/** Returns the sequence with hooks that see each item and its end, even if it is never read. */
+export const withCleanup = <T>(peeked: PeekedSequence<T>, hooks: IterationHooks<T>): Sequence<T> =>
+  new CleanupIterator(peeked, hooks)
+
+// Not a generator: one that is abandoned before its first step never runs its `finally`. The
+// upstream would stay open and the call unsettled. Here leaving early, even before reading, closes
+// the source and calls `onEnd`.
+class CleanupIterator<T> implements Sequence<T> {
+  #peeked: PeekedSequence<T> | null
+  readonly #rest: AsyncIterator<T> | null
+  readonly #hooks: IterationHooks<T>
+  #isOver = false
+  /** What `onEnd` returned; null before. */
+  #end: Promise<T | undefined> | null = null
+
+  constructor(opened: PeekedSequence<T>, watcher: IterationHooks<T>) {
+    this.#peeked = opened
+    this.#rest = opened.rest
+    this.#hooks = watcher
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  // Not async: each part of a stream passes here, and one promise for each is enough.
+  next(): Promise<IteratorResult<T>> {
+    if (this.#isOver) return Promise.resolve(END)
+    const first = this.#peeked && this.#takeFirst(this.#peeked)
+    if (first) return Promise.resolve(this.#pass(first))
+    if (!this.#rest) return Promise.resolve(this.#pass(END))
+    return this.#rest.next().then(this.#pass, this.#fail)
+  }
+
+  readonly #pass = (step: IteratorResult<T>): IteratorResult<T> | Promise<IteratorResult<T>> => {
+    // The reader left during the wait: `return` has called `onEnd`.
+    if (this.#isOver) return END
+    if (step.done) return this.#finish({ type: 'completed' })
+    try {
+      this.#hooks.onItem(step.value)
+      return step
+    } catch (thrown) {
+      return this.#finish({ type: 'failed', thrown })
+    }
+  }
+
+  readonly #fail = (thrown: unknown): IteratorResult<T> | Promise<IteratorResult<T>> =>
+    this.#isOver ? END : this.#finish({ type: 'failed', thrown })
+
+  // Who leaves while a failure is being handled waits for that, too: after `return` all is done.
+  async return(): Promise<IteratorResult<T>> {
+    if (this.#isOver) {
+      await this.#end?.catch(() => undefined)
+      return END
+    }
+    this.#isOver = true
+    const closed = this.#rest?.return?.()
+    this.#end = this.#hooks.onEnd({ type: 'abandoned' })
+    await Promise.all([closed, this.#end])
+    return END
+  }
+
+  collect(): Promise<T[]> {
+    return this.#peeked && !this.#rest && !this.#isOver
+      ? this.#collectWhole(this.#peeked.first)
+      : this.#collectEach()
+  }
+
+  async #collectEach(): Promise<T[]> {
+    const items: T[] = []
+    for (let step = await this.next(); !step.done; step = await this.next()) items.push(step.value)
+    return items
+  }
+
+  // An answer of one item needs no iteration.
+  async #collectWhole(only: T): Promise<T[]> {
+    this.#peeked = null
+    this.#isOver = true
+    let ending: SequenceEnding = { type: 'completed' }
+    try {
+      this.#hooks.onItem(only)
+    } catch (thrown) {
+      ending = { type: 'failed', thrown }
+    }
+    const items = ending.type === 'completed' ? [only] : []
+    const last = await this.#hooks.onEnd(ending)
+    return last === undefined ? items : [...items, last]
+  }
+
+  #takeFirst({ first }: PeekedSequence<T>): IteratorResult<T> {
+    this.#peeked = null
+    return { done: false, value: first }
+  }
+
+  async #finish(ending: SequenceEnding): Promise<IteratorResult<T>> {
+    this.#isOver = true
+    this.#end = this.#hooks.onEnd(ending)
+    const last = await this.#end
+    return last === undefined ? END : { done: false, value: last }
+  }
+}
+
+const END: IteratorReturnResult<undefined> = { done: true, value: undefined }

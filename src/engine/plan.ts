@@ -16,7 +16,12 @@ import type {
   PlanInputs,
   ResolvedModel,
 } from './plan/candidates.ts'
-import { BYOK_ONLY, findViolatedConstraint, UNKNOWN_PRICE } from './plan/constraints.ts'
+import {
+  BYOK_ONLY,
+  findGeneralConstraint,
+  findViolatedConstraint,
+  UNKNOWN_PRICE,
+} from './plan/constraints.ts'
 import {
   deferEndpoints,
   findPoorToolCallers,
@@ -135,10 +140,51 @@ function findDrop<K extends Kind>(
   { model, effectiveCall, sort }: ResolvedModel<K>,
   rules: Rule[],
 ): DroppedEndpoint | undefined {
-  const excludedBy = findViolatedConstraint(endpoint, model, kind, effectiveCall, sort)
+  const excludedBy =
+    isUnbound(kind, effectiveCall, model, sort) && isForAll(endpoint, model, kind, effectiveCall)
+      ? findUnfit(endpoint, kind, effectiveCall)
+      : findViolatedConstraint(endpoint, model, kind, effectiveCall, sort)
   if (excludedBy !== undefined) return { endpoint, excludedBy }
   const rule = rules.find(candidate => candidate.excludes(endpoint))
   return rule && { endpoint, excludedBy: rule.excludedBy, rule }
+}
+
+// Most calls have no preference, and most models refuse no content.
+function isUnbound<K extends Kind>(
+  kind: K,
+  call: Work[K]['call'],
+  { refused_modalities }: Model,
+  sort: SortKey | undefined,
+): boolean {
+  if (sort || refused_modalities.length > 0) return false
+  for (const _ in call.routing) return false
+  return kinds[kind].understanding.getServiceTier(call) === undefined
+}
+
+/** Whether an endpoint may serve every such call that it can: found once for each. */
+function isForAll<K extends Kind>(
+  endpoint: Endpoint,
+  model: Model,
+  kind: K,
+  call: Work[K]['call'],
+): boolean {
+  const known = forAll.get(endpoint)
+  if (known?.kind === kind) return known.isForAll
+  const found = findGeneralConstraint(endpoint, model, kind, call) === undefined
+  forAll.set(endpoint, { kind, isForAll: found })
+  return found
+}
+
+const forAll = new WeakMap<Endpoint, { kind: Kind; isForAll: boolean }>()
+
+/** Finds what a call contains or asks for that an endpoint cannot do. */
+function findUnfit<K extends Kind>(
+  endpoint: Endpoint,
+  kind: K,
+  call: Work[K]['call'],
+): string | undefined {
+  const verdict = kinds[kind].understanding.checkEndpoint(call, endpoint)
+  return verdict === true ? undefined : verdict
 }
 
 // A limit of money cannot hold what it cannot count.

@@ -1,6 +1,6 @@
 import { yieldToEventLoop } from '../base/clock.ts'
 import { GatewayError } from '../base/errors.ts'
-import { multiplyPrice, pickLarger, roundUpToNanos, toAttos } from '../base/money.ts'
+import { pickLarger, roundUpToNanos, toAttos, toHeldNanos } from '../base/money.ts'
 import type { Config } from '../config.ts'
 import { createTextUsage, sumUnits, type Usage } from '../language/usage.ts'
 import type { Kind, Work } from '../language/work.ts'
@@ -12,14 +12,13 @@ import type { Endpoint } from '../resources/models/catalog.ts'
 import {
   computeHighestPrices,
   computeInputCost,
-  type Prices,
+  priceLargestInput,
   priceUnits,
 } from '../resources/prices.ts'
 import type { ExpectedInput } from '../translation/tokenizers/prompt.ts'
 import type { Costing } from './kind.ts'
 import { kinds } from './kinds.ts'
 import type { ResolvedModel } from './plan/candidates.ts'
-import { getEffectiveCall } from './plan/resolve-models.ts'
 import { explainShortage } from './reserve/shortage.ts'
 import { isShortage, takeWhenFree, useLeast } from './reserve/waiting.ts'
 import type { Outrun, Run, Step } from './run.ts'
@@ -409,6 +408,17 @@ const explainRefusal = <K extends Kind>(world: InferenceWorld, step: Step<K>, th
 export const isPayable = (amounts: Amounts, { is_byok }: Endpoint): boolean =>
   (is_byok ? amounts.byok : amounts.own) !== null
 
+/** Returns the call as the endpoint gets it. */
+export function getEffectiveCall<K extends Kind>(
+  models: ResolvedModel<K>[],
+  call: Work[K]['call'],
+  endpoint: Endpoint,
+): Work[K]['call'] {
+  for (const { model, effectiveCall } of models)
+    if (model.id === endpoint.model) return effectiveCall
+  return call
+}
+
 /**
  * Writes a step to the journal of holds, so that its cost survives a crash. The step must not be
  * sent before. Throws 503 and releases the hold if that fails.
@@ -534,17 +544,16 @@ export function estimateCost<K extends Kind>(
     const effectiveCall = getEffectiveCall(models, call, endpoint)
     const input = effectiveCall === call ? largestInput : boundInput(effectiveCall)
     const quote = quoteCall(config, kind, effectiveCall, input, endpoint)
-    const { most, useful, least } = quote
-    raiseAmount(estimate.maximum, endpoint, priceOutput(quote, most))
-    raiseAmount(estimate.minimum, endpoint, priceOutput(quote, strict ? useful : most))
-    if (estimate.least) raiseAmount(estimate.least, endpoint, priceOutput(quote, least))
+    const { prompt, perToken, most, useful, least } = quote
+    const whole = toHeldNanos(prompt, most, perToken)
+    const enough = strict ? toHeldNanos(prompt, useful, perToken) : whole
+    const smallest = estimate.least ? toHeldNanos(prompt, least, perToken) : whole
+    raiseAmount(estimate.maximum, endpoint, whole)
+    raiseAmount(estimate.minimum, endpoint, enough)
+    if (estimate.least) raiseAmount(estimate.least, endpoint, smallest)
   }
   return estimate
 }
-
-/** Prices a call with so much output, in nano-dollars. */
-const priceOutput = ({ prompt, perToken }: Quote, tokens: number): bigint =>
-  roundUpToNanos(prompt + multiplyPrice(tokens, perToken))
 
 /**
  * Estimates the usage of a call with this many tokens of output: the expected prompt, none of it
@@ -642,15 +651,17 @@ function quoteCall<K extends Kind>(
   const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
   const tokens = bounded.text + bounded.audio + bounded.video
   const drawn = costing.describeDrawn?.(call, endpoint)
-  const rates = computeHighestPrices(endpoint.prices, tokens, drawn)
+  const { prices } = endpoint
+  const rates =
+    prices.tiers || prices.variants ? computeHighestPrices(prices, tokens, drawn) : prices
   const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
   const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
-  const surcharges =
-    priceUnits(costing.boundUnits(call, endpoint), rates) + costing.priceSurcharge(call, rates)
+  const units = costing.boundUnits(call, endpoint)
+  const surcharge = costing.priceSurcharge(call, rates)
   const perToken = costing.priceOutputToken(call, rates)
   // Each of several requests has the prompt again, but for those that divide it.
   const requests = BigInt(kinds[kind].splitCall?.(call as never, endpoint)?.length ?? 1)
-  const prompt = computePromptCost(bounded, rates) * requests + surcharges
+  const prompt = priceLargestInput(bounded, rates) * requests + priceUnits(units, rates) + surcharge
   return { prompt, perToken, most, useful: Math.min(least + USEFUL_OUTPUT, most), least }
 }
 
@@ -666,25 +677,12 @@ function limitToContext(
   return { text: Math.min(text, most), audio: Math.min(audio, most), video: Math.min(video, most) }
 }
 
-// It is not known in advance whether the prompt is read from a cache or written to one, nor whether
-// audio and pictures are counted separately.
-function computePromptCost({ text, audio, video }: ExpectedInput, rates: Prices): bigint {
-  const { prompt, cache_read, cache_write, cache_write_1h, audio: sound, image, request } = rates
-  const written = pickLarger(pickLarger(prompt, cache_write), cache_write_1h)
-  const dearest = pickLarger(pickLarger(written, cache_read), image)
-  return (
-    multiplyPrice(text + video, dearest) +
-    multiplyPrice(audio, pickLarger(dearest, sound)) +
-    (request ?? 0n)
-  )
-}
-
-const pickSmaller = (a: bigint, b: bigint) => (a < b ? a : b)
-
 /** No limit is that high; more would not fit the 64 bits of a hold in the journal. */
 const MAX_NANOS = 2n ** 62n
 
 function raiseAmount(amounts: Amounts, { is_byok }: Endpoint, nanos: bigint): void {
   const source = is_byok ? 'byok' : 'own'
-  amounts[source] = pickLarger(amounts[source] ?? 0n, pickSmaller(nanos, MAX_NANOS))
+  const amount = nanos < MAX_NANOS ? nanos : MAX_NANOS
+  const known = amounts[source]
+  if (known === null || amount > known) amounts[source] = amount
 }

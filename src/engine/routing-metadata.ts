@@ -1,5 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
-import type { Region } from '../language/region.ts'
+import type { Region } from '../language/call.ts'
 import type { RoutingPreferences } from '../language/routing.ts'
 import type { Finding } from '../observability/generations/store.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'

@@ -173,6 +173,8 @@ export class Run<K extends Kind = Kind> {
   blocked: GatewayError | null = null
   /** The last one is the current one. */
   readonly steps: Step<K>[] = []
+  /** The current step, or the last one. */
+  step: Step<K> | undefined = undefined
   /** Ends the run from outside: the client left, or the gateway stops. */
   readonly cancellation = new Cancellation()
   /** Gathers what is answered; null unless the content of the call is to be kept. */
@@ -263,11 +265,6 @@ export class Run<K extends Kind = Kind> {
     return this.#createdAt
   }
 
-  /** The current step, or the last one. */
-  get step(): Step<K> | undefined {
-    return this.steps.at(-1)
-  }
-
   /** The plan of the last step; empty if there is none. */
   get plan(): Plan<K> {
     return this.step?.effectivePlan ?? createPlan([])
@@ -350,6 +347,7 @@ export class Run<K extends Kind = Kind> {
 /** One turn of a model within a run: its call, its plan, its hold and its cost. */
 export class Step<K extends Kind = Kind> {
   readonly run: Run<K>
+  readonly isDry: boolean
   /** Counts from 1, together with what the uses of tools cost. */
   readonly number: number
   /** Steady milliseconds: when it began. */
@@ -392,16 +390,14 @@ export class Step<K extends Kind = Kind> {
 
   constructor(run: Run<K>, call: Work[K]['call']) {
     this.run = run
+    this.isDry = run.isDry
     this.call = call
     this.startedAt = run.startedAt
     this.number = run.takeNumber()
     this.grant = run.grant
     run.grant = null
     run.steps.push(this)
-  }
-
-  get isDry(): boolean {
-    return this.run.isDry
+    run.step = this
   }
 
   /** The model that it is paid for; undefined where none was asked. */
@@ -478,6 +474,30 @@ export interface RunningAttempt extends Attempt {
   /** Whether it failed by its credential alone, and another one of its provider is awake. */
   isCredentialsOwn?: boolean
 }
+
+/**
+ * What a run may have that a plain one has not, in bits. They are read from the facts of its call,
+ * from its policy and from fields of its body, and never from messages.
+ */
+export const NEEDS = {
+  /** Files, or what may name them. */
+  files: 1,
+  plugins: 2,
+  /** Options of plugins for calls that do not mention them. */
+  defaults: 4,
+  /** A model that the catalogue has not, or that has a variant: a router, perhaps. */
+  names: 8,
+  search: 16,
+  /** The gateway's own tools, or a choice of one. */
+  tools: 32,
+  filters: 64,
+  /** An answer that only begins the work. */
+  job: 128,
+  /** Contents that are not known to be plain text, as an endpoint would get them. */
+  media: 256,
+  /** Destinations that are told of calls. */
+  subscribers: 512,
+} as const
 
 /**
  * What some calls have beside what all have. The engine knows this interface and no extension: the

@@ -8,11 +8,14 @@ import {
   createTextUsage,
   hasNoWork,
   hasOutput,
+  listUnits,
   type Receipt,
   sumCosts,
+  UNITS,
+  type Unit,
   type Usage,
 } from '../language/usage.ts'
-import type { AnswerPart, Kind } from '../language/work.ts'
+import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { keepModel } from '../limits/call-budgets.ts'
 import type { Grant } from '../limits/counters.ts'
 import type { StepCharge } from '../limits/ledger.ts'
@@ -29,11 +32,11 @@ import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import type { Leftover } from './attempt/leftover.ts'
 import { type ExtendedWorld, watchRun } from './extension.ts'
 import { isEndpointFault } from './health.ts'
-import type { Meter } from './kind.ts'
+import type { Meter, Metering } from './kind.ts'
 import { kinds } from './kinds.ts'
-import { findDecidingRouter, getEffectiveCall } from './plan/resolve-models.ts'
+import type { ResolvedModel, RouterReference } from './plan/candidates.ts'
 import { buildRouterMemoryKey } from './plan/router-decision.ts'
-import { estimatePromptNanos } from './reserve.ts'
+import { estimatePromptNanos, getEffectiveCall } from './reserve.ts'
 import {
   type Attempt,
   hasDestinations,
@@ -45,7 +48,13 @@ import {
   type SentRequest,
   type Step,
 } from './run.ts'
-import { isPlausible, listGenerationSteps, sumRunReceipts } from './settle/receipt.ts'
+import {
+  capCost,
+  listGenerationSteps,
+  raiseToInput,
+  sumRunReceipts,
+  takeLargerOutput,
+} from './settle/receipt.ts'
 import { renderTranscript } from './settle/transcript.ts'
 import { findSession } from './traffic.ts'
 import type { TreeTurn } from './tree.ts'
@@ -183,16 +192,6 @@ async function settleSentRequest<K extends Kind>(
       )
 }
 
-/** Returns a receipt that costs what was sent, where that is no text: characters, a recording. */
-const raiseToInput = (receipt: Receipt, prompt: bigint): Receipt =>
-  receipt.cost_details && sumCosts(receipt.cost_details) === 0n
-    ? {
-        ...receipt,
-        cost: receipt.is_byok ? 0n : prompt,
-        cost_details: { prompt, completion: 0n },
-      }
-    : receipt
-
 function keepReceipt<K extends Kind>(
   world: ExtendedWorld,
   step: Step<K>,
@@ -240,6 +239,8 @@ function rememberSession<K extends Kind>(
   endpoint: Endpoint,
   { usage }: Receipt,
 ): void {
+  // One without a name stays where it has hit the cache.
+  if (call.session_id === null && usage.input.cache_read === 0) return
   const session = findSession(run.actor, run.kind, call)
   if (!session) return
   sessions.rememberEndpoint(session, endpoint, usage)
@@ -305,18 +306,6 @@ async function estimateReceipt<K extends Kind>(
   return run.policy.bounds.length > 0 && held != null ? capCost(receipt, held) : receipt
 }
 
-/** Returns a receipt that costs no more than this: what nobody has counted exceeds no limit. */
-function capCost(receipt: Receipt, most: bigint): Receipt {
-  const { cost_details, is_byok } = receipt
-  if (!cost_details || sumCosts(cost_details) <= most) return receipt
-  const prompt = cost_details.prompt < most ? cost_details.prompt : most
-  return {
-    ...receipt,
-    cost: is_byok ? 0n : most,
-    cost_details: { prompt, completion: most - prompt },
-  }
-}
-
 /**
  * Tells whether an answer ended because of us: its client left, its key was disabled, a tool took too
  * long, a filter blocked it, the gateway stops. Whoever pays does so whatever the reason was: only
@@ -341,12 +330,6 @@ const isInsured = (
   !hasOutput(usage) &&
   !isOurEnd(run, error) &&
   (error !== null || finish === null || finish.reason === 'error')
-
-// A provider that counts the prompt at the start has not yet counted an answer that breaks off.
-const takeLargerOutput = (counted: Usage, estimated: Usage): Usage =>
-  countOutputTokens(estimated) > countOutputTokens(counted)
-    ? { ...counted, output: estimated.output }
-    : counted
 
 /**
  * Returns what the provider counted; null if it did not, or if an answer to the call cannot have
@@ -540,7 +523,7 @@ function leaveTree({ tree }: Run, turn: TreeTurn, receipt: Receipt | null): void
   tree?.leave(turn, ended.cost ?? 0n, countTokens(ended))
 }
 
-const countTokens = ({ usage }: Receipt): number =>
+const countTokens = ({ usage }: Pick<Receipt, 'usage'>): number =>
   countInputTokens(usage) + countOutputTokens(usage)
 
 /** Computes what the provider charges. Null if unknown. */
@@ -563,7 +546,7 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
   const [abandoned] = last?.unanswered ?? []
   const endpoint = step?.answer?.endpoint ?? abandoned?.endpoint ?? null
   const meter = step?.meter ?? kinds[run.kind].metering.startMeter(call)
-  const receipt = sumRunReceipts(run)
+  const receipt = getRunReceipt(run)
   const { usage } = receipt
   const finish = replayed?.finish ?? meter.finish
   const served = meter.start.service_tier
@@ -612,9 +595,18 @@ export function toGeneration<K extends Kind>(run: Run<K>, settled_at: string): G
     response_cache_source_id: replayed?.source_id ?? null,
     batch_id: call.origin.batch_id ?? null,
     contentFilters: run.filtering?.findings ?? [],
-    steps: listGenerationSteps(run),
+    steps: isOneTurn(run) ? [] : listGenerationSteps(run),
   }
 }
+
+/** Returns what a run has cost: its step, as for most, or all its steps and the uses of its tools. */
+export const getRunReceipt = (run: Run): Receipt => {
+  const { step } = run
+  return isOneTurn(run) && step?.receipt && !step.outrun ? step.receipt : sumRunReceipts(run)
+}
+
+const isOneTurn = ({ steps, toolMoney, toolLoop, openingUses }: Run): boolean =>
+  steps.length === 1 && !toolMoney && toolLoop === null && openingUses.length === 0
 
 /** Lists what came of the attempts of a run, and then of those of runs inside it. */
 function listProviderResponses({ steps, inner }: Run, broken: BrokenAnswer): ProviderResponse[] {
@@ -661,4 +653,59 @@ export function forgetEntries({ steps, toolMoney, inner }: Run, next?: Step): vo
     step.outrun?.journalEntry?.forget()
     if (step !== next) step.journalEntry?.forget()
   }
+}
+
+/**
+ * Finds the router that picked the endpoint's model, or the first router if no endpoint has
+ * answered. Undefined if there is none.
+ */
+const findDecidingRouter = (
+  models: ResolvedModel<Kind>[],
+  endpoint: Endpoint | null,
+): RouterReference | undefined =>
+  models.find(({ model }) => endpoint === null || model.id === endpoint.model)?.router
+
+/**
+ * How often a provider may read or write a whole context for one answer: it searches and runs tools
+ * of its own, and counts each turn.
+ */
+const MOST_CONTEXTS = 4
+
+/** The context of a model whose own is unknown, in tokens: no model has a larger one. */
+const LARGEST_CONTEXT = 10_000_000
+
+/** Units that a provider may count although the call asked for none. */
+const UNASKED_UNITS = 100
+
+/**
+ * Tells whether an answer to the call can have these counts: at most four times the endpoint's
+ * context for each answer or input, and four times the units that were set aside.
+ */
+function isPlausible<K extends Kind>(
+  usage: Usage,
+  kind: K,
+  call: Work[K]['call'],
+  endpoint: Endpoint,
+): boolean {
+  if (usage.isImpossible) return false
+  const { countShares }: Metering<K> = kinds[kind].metering
+  const shares = Math.max(1, countShares(call))
+  const most = MOST_CONTEXTS * (endpoint.context_length ?? LARGEST_CONTEXT) * shares
+  return (
+    countTokens({ usage }) <= most &&
+    (!usage.billed || countTokens({ usage: { ...usage, ...usage.billed } }) <= most) &&
+    hasPlausibleUnits(usage, kind, call, endpoint)
+  )
+}
+
+function hasPlausibleUnits<K extends Kind>(
+  { units = {} }: Usage,
+  kind: K,
+  call: Work[K]['call'],
+  endpoint: Endpoint,
+): boolean {
+  const bounds = kinds[kind].costing.boundUnits(call, endpoint)
+  const countMost = (unit: Unit) =>
+    MOST_CONTEXTS * Math.max(bounds[unit] ?? 0, UNASKED_UNITS * UNITS[unit].partsPerUnit)
+  return listUnits(units).every(unit => (units[unit] ?? 0) <= countMost(unit))
 }

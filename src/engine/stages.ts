@@ -1,12 +1,11 @@
-import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
-import { admitRun, confirmRun } from './admit.ts'
+import { LONGEST_TURN, yieldToEventLoop } from '../base/clock.ts'
+import { admitRun, confirmRun, readNeeds } from './admit.ts'
 import { attemptStep } from './attempt.ts'
 import {
   beginExtensions,
   closeExtensions,
   type ExtendedWorld,
   openExtensions,
-  readNeeds,
 } from './extension.ts'
 import { planStep } from './plan.ts'
 import { journalStep, reserveStep } from './reserve.ts'
@@ -18,9 +17,9 @@ interface Stage<Subject> {
   name: string
   /**
    * Does its part; throws what stops the call. In a dry run it counts, sets aside, remembers and
-   * records nothing.
+   * records nothing. `hasPaused`: others have had their turn since the first stage began.
    */
-  run(world: ExtendedWorld, subject: Subject): void | Promise<void>
+  run(world: ExtendedWorld, subject: Subject, hasPaused?: boolean): void | Promise<void>
   /** Whether the call has any need of it; absent if every call has. One without is passed over. */
   when?(subject: Subject, world: ExtendedWorld): boolean
   /** The event that is published when it is done. */
@@ -57,7 +56,11 @@ export const STAGES: Stages = {
     { name: 'admit', run: admitRun, reads: true },
     // What it has beside what all calls have is attached: what it needs is fetched and read, tools are
     // offered, content filters look at it, and others are asked: 400, 402, 403.
-    { name: 'open', run: openExtensions, when: (run, world) => readNeeds(world, run) !== 0 },
+    {
+      name: 'open',
+      run: (world, run) => openExtensions(world, run),
+      when: (run, world) => readNeeds(world, run) !== 0,
+    },
     // What holds now, after filters had time: 401.
     { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
     // What comes before its first turn: uses of tools that the client has approved: 400, 402, 403.
@@ -119,10 +122,10 @@ function runToPause<Subject extends { isDry: boolean }>(
     const stage = stages[index]
     if (!stage || stage.when?.(subject, world) === false) continue
     if (stage.reads) startedAt ??= world.clock.ticks()
-    const pending = stage.run(world, subject)
+    const pending = stage.run(world, subject, from > 0)
     if (pending) return { pending, stage, next: index + 1 }
     if (stage.publishes) publishStageEvent(world, stage, subject)
-    if (stage.reads && startedAt !== null && isLongTurn(world.clock, startedAt))
+    if (stage.reads && startedAt !== null && world.clock.ticks() - startedAt > LONGEST_TURN)
       return { pending: yieldToEventLoop(), stage: null, next: index + 1 }
   }
   return undefined

@@ -5,8 +5,13 @@ import { startRun } from '../engine/infer.ts'
 import { kinds } from '../engine/kinds.ts'
 import type { CandidateGroup, Plan } from '../engine/plan/candidates.ts'
 import { computeProbabilities } from '../engine/plan/probability.ts'
-import { getEffectiveCall } from '../engine/plan/resolve-models.ts'
-import { estimateCost, estimateUsage, isPayable, limitToHold } from '../engine/reserve.ts'
+import {
+  estimateCost,
+  estimateUsage,
+  getEffectiveCall,
+  isPayable,
+  limitToHold,
+} from '../engine/reserve.ts'
 import { buildToolStages } from '../engine/routing-metadata/tool-stages.ts'
 import { type Run, Step } from '../engine/run.ts'
 import { listStagesBeforeSending, runStages } from '../engine/stages.ts'

@@ -1,5 +1,4 @@
-import { NEEDS } from '../engine/extension.ts'
-import type { Extension } from '../engine/run.ts'
+import { type Extension, NEEDS } from '../engine/run.ts'
 import { startBroadcast } from './broadcast.ts'
 import { enrichRun } from './enrich.ts'
 import { filterAnswer, filterRequest, filterRun } from './filters.ts'

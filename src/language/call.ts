@@ -1,13 +1,12 @@
-/** A request in the gateway's own terms, independent of client dialects and provider protocols. */
-
 import type { TraceContext } from '../base/traceparent.ts'
 import type { TextDialect } from './dialect.ts'
 import type { Message } from './message.ts'
 import type { Params } from './params.ts'
-import type { Region } from './region.ts'
 import type { RoutingPreferences } from './routing.ts'
 import type { ServerTools } from './server-tools.ts'
 import type { StandIns, Tool } from './tool.ts'
+
+/** A request in the gateway's own terms, independent of client dialects and provider protocols. */
 
 /** The fields that calls of every kind have. */
 export interface CallBase {
@@ -99,3 +98,7 @@ export interface WebSearch {
   /** What a search of X is limited to; absent if X is not searched. */
   x_search?: Record<string, unknown>
 }
+
+/** The regions of incoming hostnames that guardrails distinguish (specification E5). */
+export const REGIONS = ['global', 'europe', 'us'] as const
+export type Region = (typeof REGIONS)[number]

@@ -1,5 +1,5 @@
 import { renderDollars } from '../base/money.ts'
-import { REGIONS } from '../language/region.ts'
+import { REGIONS } from '../language/call.ts'
 import type { Actor } from '../resources/actor.ts'
 import { getDefaultGuardrailId } from '../resources/default-guardrail.ts'
 import { findAssignment } from './assignments.ts'

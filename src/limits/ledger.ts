@@ -1,10 +1,9 @@
-import type { Clock } from '../base/clock.ts'
-import { computeFirstDay, PERIODS, type Period, toDayNumber } from '../base/clock.ts'
+import { type Clock, computeFirstDay, PERIODS, type Period, toDayNumber } from '../base/clock.ts'
 import { GatewayError, unavailable } from '../base/errors.ts'
 import { LiveSet } from '../base/live-set.ts'
 import type { Mac } from '../base/mac.ts'
 import { pickLarger } from '../base/money.ts'
-import type { Region } from '../language/region.ts'
+import type { Region } from '../language/call.ts'
 import type { LedgerHead, LedgerRow } from './chain.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { Mirror, PackedMirror } from '../base/mirror.ts'
-import type { Region } from '../language/region.ts'
+import type { Region } from '../language/call.ts'
 import type { CatalogWorld } from '../resources/catalog-world.ts'
 import type { EndpointRule } from '../resources/models/catalog.ts'
 import type { Assignment, AssignmentStore } from './assignments/store.ts'

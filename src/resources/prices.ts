@@ -1,5 +1,6 @@
 import {
   multiplyPrice,
+  pickLarger,
   roundToNanos,
   toAttosPerThousandth,
   toAttosPerToken,
@@ -174,6 +175,48 @@ const COMPARED = UNIT_ROWS.filter(row => !row.isSupplementary && row.otherwise =
   row => row.price,
 )
 
+/** What a token may cost at most, whatever it turns out to be, in atto-dollars. */
+interface Dearest {
+  input: bigint
+  audio: bigint
+  /** Of the answer, but for sound. */
+  output: bigint
+}
+
+/**
+ * Returns the highest prices of one token. It is not known in advance whether a prompt is read from
+ * a cache or written to one, nor whether audio and pictures are counted separately. Computed once
+ * for each price list.
+ */
+export function getDearest(prices: Prices): Dearest {
+  let dearest = DEAREST.get(prices)
+  if (!dearest) {
+    dearest = findDearest(prices)
+    DEAREST.set(prices, dearest)
+  }
+  return dearest
+}
+
+function findDearest(prices: Prices): Dearest {
+  const { prompt, cache_read, cache_write, cache_write_1h, image, audio } = prices
+  const { completion, reasoning, image_output } = prices
+  const input = [cache_read, cache_write, cache_write_1h, image].reduce(pickLarger, prompt)
+  const output = [reasoning, image_output].reduce(pickLarger, completion)
+  return { input, audio: pickLarger(input, audio), output }
+}
+
+/** Returns the most that an input of these counts costs, with the price of a request. */
+export function priceLargestInput(
+  { text, audio, video }: Pick<Usage['input'], 'text' | 'audio' | 'video'>,
+  prices: Prices,
+): bigint {
+  const dearest = getDearest(prices)
+  const sound = audio === 0 ? 0n : multiplyPrice(audio, dearest.audio)
+  return (prices.request ?? 0n) + sound + multiplyPrice(text + video, dearest.input)
+}
+
+const DEAREST = new WeakMap<Prices, Dearest>()
+
 /** Returns whether every price is zero. */
 export const isFree = ({ tiers = NO_TIERS, variants = NO_VARIANTS, ...rates }: Prices): boolean =>
   Object.values(rates).every(rate => rate === 0n) &&
@@ -221,9 +264,9 @@ export function computeInputCost(
   prices: Prices,
 ): bigint {
   const rates = pickPrices(prices, text + audio + video)
-  const tokens =
-    multiplyPrice(text + video, rates.prompt) + multiplyPrice(audio, rates.audio ?? rates.prompt)
-  return roundToNanos(tokens + priceUnits(units, rates, 'input') + (rates.request ?? 0n))
+  const other = priceUnits(units, rates, 'input') + (rates.request ?? 0n)
+  const sound = audio === 0 ? 0n : multiplyPrice(audio, rates.audio ?? rates.prompt)
+  return roundToNanos(other + sound + multiplyPrice(text + video, rates.prompt))
 }
 
 type UnitSide = UnitRow['side']

@@ -7,7 +7,7 @@ import { findNearest } from '../base/nearest.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
 import { type Connection, findConnection } from './connections.ts'
-import { readSearchParams } from './request-target.ts'
+import { readSearchParams } from './headers.ts'
 
 /**
  * The bytes from which a body is large: decoding it, parsing it and using it are turns of their own.
@@ -133,8 +133,10 @@ function readBytes<Result>(request: Request, use: UseBytes<Result>): Promise<Res
   if (length > LARGEST_ANONYMOUS && length > getLargestBody(request))
     return Promise.reject(tooLarge())
   const connection = findConnection(request)
-  const pace = new Pace(connection?.bodySeconds ?? BODY_SECONDS)
-  if (!connection || connection.isWorking) return readPaced(request, length, pace, use)
+  const seconds = connection?.bodySeconds ?? BODY_SECONDS
+  const isWorking = !connection || connection.isWorking
+  const pace = new Pace(seconds)
+  if (isWorking) return readPaced(request, length, pace, use)
   return readUncalled(connection, length, () => readPaced(request, length, pace, use))
 }
 

@@ -14,43 +14,6 @@ export const createRawResponse = (
     headers: { ...headers, 'content-type': media_type, 'x-content-type-options': 'nosniff' },
   })
 
-/** A longer answer goes out in pieces, as its client reads. */
-const LONG_ANSWER = 256 * 1024
-const PIECE = 64 * 1024
-
-/**
- * Creates the response of a value as JSON. A long one is written as its client reads, in pieces: it
- * is held once, until it has been taken.
- */
-export function createJsonResponse(
-  value: unknown,
-  { headers, status }: { headers: Record<string, string>; status: number },
-  connection?: Connection,
-): Response {
-  const text = JSON.stringify(value)
-  const isLong = text.length > LONG_ANSWER && connection !== undefined
-  if (isLong) connection.holdAnswer(text.length)
-  const body = isLong ? createByteStream(encodePieces(text), connection, { isHeld: true }) : text
-  return new Response(body, {
-    status,
-    headers: { ...headers, 'content-type': 'application/json;charset=utf-8' },
-  })
-}
-
-const encoder = new TextEncoder()
-
-async function* encodePieces(text: string): AsyncGenerator<Uint8Array> {
-  for (let start = 0; start < text.length; ) {
-    const end = findPieceEnd(text, start + PIECE)
-    yield encoder.encode(text.slice(start, end))
-    start = end
-  }
-}
-
-// Both halves of a character stay together.
-const findPieceEnd = (text: string, end: number): number =>
-  (text.charCodeAt(end - 1) & 0xfc00) === 0xd800 && end < text.length ? end + 1 : end
-
 /** How often a client is asked whether it still reads. */
 const WATCH = 1_000
 

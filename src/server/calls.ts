@@ -16,7 +16,7 @@ import { RawBody } from '../translation/dialects/raw-body.ts'
 import { dialects } from '../translation/dialects/registry.ts'
 import { hasForm, type ReceivedForm, receiveForm } from './body/form.ts'
 import { readBody } from './body.ts'
-import { createJsonResponse, createRawResponse } from './byte-stream.ts'
+import { createByteStream, createRawResponse } from './byte-stream.ts'
 import { type Caching, findCaching, renderCacheHeaders } from './calls/caching.ts'
 import { answerLater, openStored, type StoredCall, streamStored } from './calls/stored.ts'
 import { type Connection, findConnection } from './connections.ts'
@@ -26,6 +26,7 @@ import {
   readBetas,
   readCacheHeaders,
   readOrigin,
+  readPath,
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
@@ -33,7 +34,6 @@ import {
   renderRates,
 } from './headers.ts'
 import { noteRefusal } from './refusals.ts'
-import { readPath } from './request-target.ts'
 
 /**
  * Creates what answers calls under known keys as their routes would, without the framework: routing
@@ -309,3 +309,40 @@ const createHeading = ({ clock }: Gateway, { id, models }: Work[Kind]['call']) =
 async function* yieldOnce(text: string): AsyncGenerator<string> {
   yield text
 }
+
+/** A longer answer goes out in pieces, as its client reads. */
+const LONG_ANSWER = 256 * 1024
+const PIECE = 64 * 1024
+
+/**
+ * Creates the response of a value as JSON. A long one is written as its client reads, in pieces: it
+ * is held once, until it has been taken.
+ */
+function createJsonResponse(
+  value: unknown,
+  { headers, status }: { headers: Record<string, string>; status: number },
+  connection?: Connection,
+): Response {
+  const text = JSON.stringify(value)
+  const isLong = text.length > LONG_ANSWER && connection !== undefined
+  if (isLong) connection.holdAnswer(text.length)
+  const body = isLong ? createByteStream(encodePieces(text), connection, { isHeld: true }) : text
+  return new Response(body, {
+    status,
+    headers: { ...headers, 'content-type': 'application/json;charset=utf-8' },
+  })
+}
+
+const encoder = new TextEncoder()
+
+async function* encodePieces(text: string): AsyncGenerator<Uint8Array> {
+  for (let start = 0; start < text.length; ) {
+    const end = findPieceEnd(text, start + PIECE)
+    yield encoder.encode(text.slice(start, end))
+    start = end
+  }
+}
+
+// Both halves of a character stay together.
+const findPieceEnd = (text: string, end: number): number =>
+  (text.charCodeAt(end - 1) & 0xfc00) === 0xd800 && end < text.length ? end + 1 : end

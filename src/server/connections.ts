@@ -29,7 +29,8 @@ type ConnectionMemory = Pick<
 
 /** The world of a connection: the config in effect, running calls, and descriptors for more. */
 export interface ConnectionWorld {
-  config: Config
+  /** It is replaced while the server runs. */
+  gateway: { config: Config }
   traffic: { calls: { size: number }; admission: ConnectionMemory }
   descriptors: Pick<Descriptors, 'isScarce' | 'admitCall' | 'startCall'>
   /** The connections whose requests are being answered. */
@@ -104,12 +105,12 @@ export class Connection {
 
   /** How many seconds a body may take, apart from what its size allows. */
   get bodySeconds(): number {
-    return this.#world.config.timeouts.body_seconds
+    return this.#world.gateway.config.timeouts.body_seconds
   }
 
   /** How fast the client has to read a stream; null if it may be as slow as it likes. */
   get paceLimits(): PaceLimits | null {
-    const { limits, timeouts } = this.#world.config
+    const { limits, timeouts } = this.#world.gateway.config
     const { reader_seconds } = timeouts
     const bytes = limits.reader_bytes_per_second * reader_seconds
     return bytes === 0 ? null : { milliseconds: reader_seconds * 1000, bytes }
@@ -295,7 +296,7 @@ export class Connection {
 
   #limitSilence(): void {
     this.#updateBusy()
-    const { timeouts, server } = this.#world.config
+    const { timeouts, server } = this.#world.gateway.config
     const seconds = this.#hasReader ? timeouts.reader_seconds : server.idle_seconds
     const limit = this.#running > 0 ? 0 : toServerSeconds(seconds)
     if (limit === this.#limit) return

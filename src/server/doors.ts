@@ -1,5 +1,6 @@
+import { readPath } from './headers.ts'
 import type { KeyHeader } from './operation.ts'
-import { isDecodable, isModelId, moveTo, readPath, takeKey } from './request-target.ts'
+import { isDecodable, isModelId, moveTo, takeKey } from './request-target.ts'
 
 /**
  * The doors of clients that cannot change their wire, beside the base URL: a path of theirs names a

@@ -1,10 +1,10 @@
 import type { Gateway } from '../app/gateway.ts'
+import { includesAddress } from '../base/address-ranges.ts'
 import { invalid } from '../base/errors.ts'
 import { toPrintable } from '../base/printable.ts'
 import { parseTraceparent } from '../base/traceparent.ts'
 import { HOPS_HEADER, parseHops } from '../engine/admit.ts'
-import type { Origin } from '../language/call.ts'
-import { type FindPeer, resolveRegion } from '../language/region.ts'
+import { type Origin, REGIONS, type Region } from '../language/call.ts'
 import { getPolicy } from '../limits/effective.ts'
 import type { DescribedRate } from '../limits/rates.ts'
 import type { Actor } from '../resources/actor.ts'
@@ -250,3 +250,58 @@ function renderNames(ignored: string[]): string {
 }
 
 const MORE = '...'
+
+/** The settings that decide regions. */
+interface RegionSettings {
+  regions: Partial<Record<Exclude<Region, 'global'>, string[]>>
+  server: { trusted_proxies: string[] }
+}
+
+/**
+ * Resolves the region of a request from its `Host` header, if the peer that sent it is a trusted
+ * proxy: others may write any Host. A host that the config does not name is `global`. Headers that
+ * a client could forge behind a proxy (`X-Forwarded-Host`) are ignored.
+ */
+export function resolveRegion(
+  { regions, server }: RegionSettings,
+  host: string | null,
+  findPeer: FindPeer,
+): Region {
+  if (!hasNames(regions)) return 'global'
+  const region = findRegion(regions, host)
+  const peer = region === 'global' ? null : findPeer()
+  return peer !== null && includesAddress(server.trusted_proxies, peer) ? region : 'global'
+}
+
+/** Returns the address that a request was sent from; null if it did not come over the network. */
+export type FindPeer = () => string | null
+
+// Most configs name none.
+function hasNames(regions: RegionSettings['regions']): boolean {
+  for (const _ in regions) return true
+  return false
+}
+
+function findRegion(regions: RegionSettings['regions'], host: string | null): Region {
+  const requested = normalizeHost(host ?? '')
+  const matchesHost = (hostname: string) =>
+    normalizeHost(hostname) === requested || normalizeHost(hostname) === requested.replace(PORT, '')
+  return (
+    REGIONS.find(region => region !== 'global' && regions[region]?.some(matchesHost)) ?? 'global'
+  )
+}
+
+const PORT = /:\d+$/
+
+// DNS names are case-insensitive and may end with a dot.
+const normalizeHost = (host: string) => host.toLowerCase().replace(/\.(?=(:\d+)?$)/, '')
+
+/** Reads the path of a request, whatever its Host is: `/api/v1/keys`. */
+export const readPath = ({ url }: Request): string => TARGET.exec(url)?.[1] ?? ''
+
+/** Reads the parameters of a request's query, whatever its Host is. */
+export const readSearchParams = ({ url }: Request): URLSearchParams =>
+  new URLSearchParams(TARGET.exec(url)?.[2] ?? '')
+
+// Not `new URL`, which throws at a Host that is no host of a URL, such as `a:99999`.
+const TARGET = /^(?:[a-z]+:\/\/[^/?#]*)?([^?#]*)(?:\?([^#]*))?/

@@ -1,6 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
 import { conflict, invalid } from '../base/errors.ts'
-import { type Region, resolveRegion } from '../language/region.ts'
+import type { Region } from '../language/call.ts'
 import { type Actor, identify } from '../resources/actor.ts'
 import type { KeptAnswer, KeptCall } from '../resources/idempotency/calls.ts'
 import {
@@ -19,9 +19,8 @@ import { createByteStream } from './byte-stream.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { isBehindDoor } from './doors.ts'
 import { createErrorResponse } from './errors.ts'
-import { readRequestId } from './headers.ts'
+import { readPath, readRequestId, resolveRegion } from './headers.ts'
 import { Recording, type RecordingMemory } from './idempotency/recording.ts'
-import { readPath } from './request-target.ts'
 
 /** Handles a request. A call gets the id of its generation where that is known before. */
 type Handle = (request: Request, generation?: string) => Response | Promise<Response>

@@ -16,13 +16,13 @@ import {
 } from './connections.ts'
 import { buildDoorTable, enterByVersion, isBehindDoor } from './doors.ts'
 import { createErrorResponse } from './errors.ts'
-import { readRequestId } from './headers.ts'
+import { readPath, readRequestId } from './headers.ts'
 import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
 import { listPaths, openOwnMetrics, type SharedPort } from './paths.ts'
 import { createProbeAnswer } from './readiness.ts'
 import { noteRefusal } from './refusals.ts'
-import { buildTargetTable, readPath, refuseTarget } from './request-target.ts'
+import { buildTargetTable, refuseTarget } from './request-target.ts'
 
 /**
  * Which pages of other sites may read answers of the API (Fetch Standard, "CORS protocol"). Keys
@@ -215,11 +215,8 @@ export function listen(
   }
 }
 
-// The config is replaced while the server runs.
 const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors) => ({
-  get config() {
-    return gateway.config
-  },
+  gateway,
   traffic: gateway.traffic,
   descriptors,
   busy: new LiveSet<Connection>(),

@@ -1,6 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
 import { type Connection, findConnection } from './connections.ts'
-import { readPath } from './request-target.ts'
+import { readPath } from './headers.ts'
 
 /** Finds why calls cannot be served now, in a few words. Undefined if they can. */
 export function findUnreadiness(

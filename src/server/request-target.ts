@@ -2,7 +2,7 @@ import type { Gateway } from '../app/gateway.ts'
 import { notFound } from '../base/errors.ts'
 import type { ErrorFormat } from '../translation/dialects/dialect.ts'
 import { createErrorResponse } from './errors.ts'
-import { readRequestId } from './headers.ts'
+import { readPath, readRequestId } from './headers.ts'
 import type { KeyHeader } from './operation.ts'
 
 /** A request that Bun has matched with a pattern: its parameters, decoded. */
@@ -200,13 +200,3 @@ export const refuseTarget = (
   error = notFound(),
   format?: ErrorFormat,
 ): Response => createErrorResponse(error, id, {}, format)
-
-/** Reads the path of a request, whatever its Host is: `/api/v1/keys`. */
-export const readPath = ({ url }: Request): string => TARGET.exec(url)?.[1] ?? ''
-
-/** Reads the parameters of a request's query, whatever its Host is. */
-export const readSearchParams = ({ url }: Request): URLSearchParams =>
-  new URLSearchParams(TARGET.exec(url)?.[2] ?? '')
-
-// Not `new URL`, which throws at a Host that is no host of a URL, such as `a:99999`.
-const TARGET = /^(?:[a-z]+:\/\/[^/?#]*)?([^?#]*)(?:\?([^#]*))?/

@@ -1978,8 +1978,8 @@ function onConnection(gateway: Gateway, key: string, body: BodyInit) {
     body,
   })
   const descriptors = { isScarce: false, admitCall: () => true, startCall: () => undefined }
-  const { config, traffic } = gateway
-  bindConnection({ config, traffic, descriptors, busy: new LiveSet() }, request, {
+  const { traffic } = gateway
+  bindConnection({ gateway, traffic, descriptors, busy: new LiveSet() }, request, {
     timeout: (_, seconds) => limits.push(seconds),
   })
   return { limits, connection: findConnection(request), answer: createApp(gateway).handle(request) }

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../src/base/errors.ts'
-import { withCleanup } from '../../src/base/iterate.ts'
+import { withCleanup } from '../../src/engine/infer.ts'
 import type { Answer } from '../../src/language/answer.ts'
 import type { TextPart } from '../../src/language/part.ts'
 import { createTextUsage, type Receipt } from '../../src/language/usage.ts'

@@ -46,6 +46,24 @@ export function findViolatedConstraint<K extends Kind>(
   call: Work[K]['call'],
   sort?: SortKey,
 ): string | undefined {
+  const general = findGeneralConstraint(endpoint, model, kind, call, sort)
+  if (general !== undefined) return general
+  if (listRefusedInputs(model, kind, call).length > 0) return INPUT_MODALITIES
+  const verdict = kinds[kind].understanding.checkEndpoint(call, endpoint)
+  return verdict === true ? undefined : verdict
+}
+
+/**
+ * Finds a constraint that an endpoint violates whatever the call contains: of its preferences, its
+ * service tier, and what the endpoint is.
+ */
+export function findGeneralConstraint<K extends Kind>(
+  endpoint: Endpoint,
+  model: Model,
+  kind: K,
+  call: Work[K]['call'],
+  sort?: SortKey,
+): string | undefined {
   if (!protocols[kind][endpoint.protocol]) return WRONG_ENDPOINT
   const requested = kinds[kind].understanding.getServiceTier(call)
   if (isTierExcluded(endpoint, model, { requested, sort, routing: call.routing }))
@@ -54,9 +72,7 @@ export function findViolatedConstraint<K extends Kind>(
     const verdict = checkConstraint(endpoint, call, model)
     if (verdict !== true) return verdict
   }
-  if (listRefusedInputs(model, kind, call).length > 0) return INPUT_MODALITIES
-  const verdict = kinds[kind].understanding.checkEndpoint(call, endpoint)
-  return verdict === true ? undefined : verdict
+  return undefined
 }
 
 /**

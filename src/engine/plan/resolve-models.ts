@@ -2,7 +2,7 @@ import { getOwn } from '../../base/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { Router, SortKey } from '../../language/routing.ts'
 import type { Kind, Work } from '../../language/work.ts'
-import type { Endpoint, Model } from '../../resources/models/catalog.ts'
+import type { Model } from '../../resources/models/catalog.ts'
 import { changeEndpoints } from '../../resources/models/derived.ts'
 import { findRouterModel } from '../../resources/routers.ts'
 import type { ExtendedWorld } from '../extension.ts'
@@ -31,14 +31,11 @@ export function resolveModels<K extends Kind>(
   inputs: PlanInputs,
 ): ModelResolution<K> {
   const [first = ''] = call.models
-  // As most calls: one model, and no router.
-  if (call.models.length === 1 && !findRouterReference(world, first))
-    return {
-      models: [resolveModel(world, kind, call, first)],
-      strategy: findStrategy(world, first),
-      stages: [],
-    }
-  return resolveEach(world, kind, call, inputs)
+  // As most calls: one model, which the catalogue has by this name.
+  const found = call.models.length === 1 ? world.catalog.models.get(first) : undefined
+  if (!found) return resolveEach(world, kind, call, inputs)
+  const strategy = first.startsWith('~') ? 'latest' : found.id === first ? 'direct' : 'alias'
+  return { models: [resolveListed(world, kind, call, first, found)], strategy, stages: [] }
 }
 
 function resolveEach<K extends Kind>(
@@ -162,27 +159,6 @@ function rankModels<K extends Kind>(
   return sorted
 }
 
-/** Returns the call as the endpoint gets it. */
-export function getEffectiveCall<K extends Kind>(
-  models: ResolvedModel<K>[],
-  call: Work[K]['call'],
-  endpoint: Endpoint,
-): Work[K]['call'] {
-  for (const { model, effectiveCall } of models)
-    if (model.id === endpoint.model) return effectiveCall
-  return call
-}
-
-/**
- * Finds the router that picked the endpoint's model, or the first router if no endpoint has
- * answered. Undefined if there is none.
- */
-export const findDecidingRouter = (
-  models: ResolvedModel<Kind>[],
-  endpoint: Endpoint | null,
-): RouterReference | undefined =>
-  models.find(({ model }) => endpoint === null || model.id === endpoint.model)?.router
-
 /** Variants that only sort (wire reference K.4). */
 const SORTS: Record<string, SortKey> = {
   ':nitro': 'throughput',
@@ -197,18 +173,15 @@ function resolveModel<K extends Kind>(
   slug: string,
 ): ResolvedModel<K> {
   const { catalog } = world
-  const { base, variant } = catalog.models.has(slug)
-    ? { base: slug, variant: '' }
-    : splitVariant(slug)
+  const listed = catalog.models.get(slug)
+  if (listed) return resolveListed(world, kind, call, slug, listed)
+  const { base, variant } = splitVariant(slug)
   const found = catalog.models.get(base)
   if (!found) throw unknownModel(catalog, slug)
-  const { matchesModalities, outputName, understanding } = kinds[kind]
-  const model = found.unlisted ? assumeOutput(found, outputName) : found
-  if (!matchesModalities(model.output_modalities))
-    throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${outputName}`)
+  const model = requireWork(kind, slug, found)
   const sort = getOwn(SORTS, variant)
-  if (variant !== '' && !sort) {
-    const variants = understanding.listVariants(model)
+  if (!sort) {
+    const variants = kinds[kind].understanding.listVariants(model)
     if (!variants.includes(variant))
       throw unknownVariant(catalog, base, variant, [...Object.keys(SORTS), ...variants])
   }
@@ -218,6 +191,29 @@ function resolveModel<K extends Kind>(
     model,
   )
   return { model, sort, effectiveCall, stages }
+}
+
+/** Resolves a name of a model that has no variant. */
+function resolveListed<K extends Kind>(
+  world: ExtendedWorld,
+  kind: K,
+  call: Work[K]['call'],
+  slug: string,
+  found: Model,
+): ResolvedModel<K> {
+  const model = requireWork(kind, slug, found)
+  const asked = call.plugins ? extendCall<K>(world, call) : call
+  const { call: effectiveCall, stages } = fitToModel<K>(world, asked, model)
+  return { model, sort: undefined, effectiveCall, stages }
+}
+
+/** Returns a model that does this kind of work, or may. Throws 400 for one that does another. */
+function requireWork<K extends Kind>(kind: K, slug: string, found: Model): Model {
+  const { matchesModalities, outputName } = kinds[kind]
+  const model = found.unlisted ? assumeOutput(found, outputName) : found
+  if (!matchesModalities(model.output_modalities))
+    throw wrongEndpoint(slug, `gives ${model.output_modalities.join(' and ')}, not ${outputName}`)
+  return model
 }
 
 // Nobody knows what it does: its provider will say if it does something else.

@@ -3,28 +3,19 @@ import {
   countOutputTokens,
   createFreeReceipt,
   createTextUsage,
-  listUnits,
   type Receipt,
   type ServerToolCounts,
+  sumCosts,
   sumReceipts,
-  UNITS,
-  type Unit,
   type Usage,
 } from '../../language/usage.ts'
-import type { Kind, Work } from '../../language/work.ts'
 import type { GenerationStep } from '../../observability/generations/store.ts'
-import type { Endpoint } from '../../resources/models/catalog.ts'
-import type { Metering } from '../kind.ts'
-import { kinds } from '../kinds.ts'
 import type { RecordedUse, Run, Step } from '../run.ts'
 
 /** Sums what all steps of a run and the uses of its tools cost, with the calls that those made. */
 export function sumRunReceipts(run: Run): Receipt {
-  const { steps, toolMoney, toolLoop, openingUses } = run
-  const [first] = steps
+  const { toolLoop, openingUses } = run
   const hasTools = toolLoop !== null || openingUses.length > 0
-  const isOne = steps.length === 1 && !toolMoney && !hasTools
-  if (isOne && first?.receipt && !first.outrun) return first.receipt
   const sum = sumReceipts(listReceipts(run)) ?? createFreeReceipt(createTextUsage(0, 0))
   if (!hasTools) return sum
   const endedBy = run.tree?.endedBy ?? null
@@ -58,53 +49,6 @@ function countUses(uses: RecordedUse[]): ServerToolCounts {
     searches: countOf('web_search'),
     fetches: countOf('web_fetch'),
   }
-}
-
-/**
- * How often a provider may read or write a whole context for one answer: it searches and runs tools
- * of its own, and counts each turn.
- */
-const MOST_CONTEXTS = 4
-
-/** The context of a model whose own is unknown, in tokens: no model has a larger one. */
-const LARGEST_CONTEXT = 10_000_000
-
-/** Units that a provider may count although the call asked for none. */
-const UNASKED_UNITS = 100
-
-/**
- * Tells whether an answer to the call can have these counts: at most four times the endpoint's
- * context for each answer or input, and four times the units that were set aside.
- */
-export function isPlausible<K extends Kind>(
-  usage: Usage,
-  kind: K,
-  call: Work[K]['call'],
-  endpoint: Endpoint,
-): boolean {
-  if (usage.isImpossible) return false
-  const { countShares }: Metering<K> = kinds[kind].metering
-  const shares = Math.max(1, countShares(call))
-  const most = MOST_CONTEXTS * (endpoint.context_length ?? LARGEST_CONTEXT) * shares
-  return (
-    countAllTokens(usage) <= most &&
-    (!usage.billed || countAllTokens({ ...usage, ...usage.billed }) <= most) &&
-    hasPlausibleUnits(usage, kind, call, endpoint)
-  )
-}
-
-const countAllTokens = (usage: Usage): number => countInputTokens(usage) + countOutputTokens(usage)
-
-function hasPlausibleUnits<K extends Kind>(
-  { units = {} }: Usage,
-  kind: K,
-  call: Work[K]['call'],
-  endpoint: Endpoint,
-): boolean {
-  const bounds = kinds[kind].costing.boundUnits(call, endpoint)
-  const countMost = (unit: Unit) =>
-    MOST_CONTEXTS * Math.max(bounds[unit] ?? 0, UNASKED_UNITS * UNITS[unit].partsPerUnit)
-  return listUnits(units).every(unit => (units[unit] ?? 0) <= countMost(unit))
 }
 
 /**
@@ -176,3 +120,31 @@ const toToolStep = ({ offered, call, result, latency, error }: RecordedUse): Gen
 
 /** A model may call a function by any name. */
 const LONGEST_NAME = 128
+
+/** Returns a receipt that costs what was sent, where that is no text: characters, a recording. */
+export const raiseToInput = (receipt: Receipt, prompt: bigint): Receipt =>
+  receipt.cost_details && sumCosts(receipt.cost_details) === 0n
+    ? {
+        ...receipt,
+        cost: receipt.is_byok ? 0n : prompt,
+        cost_details: { prompt, completion: 0n },
+      }
+    : receipt
+
+/** Returns a receipt that costs no more than this: what nobody has counted exceeds no limit. */
+export function capCost(receipt: Receipt, most: bigint): Receipt {
+  const { cost_details, is_byok } = receipt
+  if (!cost_details || sumCosts(cost_details) <= most) return receipt
+  const prompt = cost_details.prompt < most ? cost_details.prompt : most
+  return {
+    ...receipt,
+    cost: is_byok ? 0n : most,
+    cost_details: { prompt, completion: most - prompt },
+  }
+}
+
+/** A provider that counts the prompt at the start has not yet counted an answer that breaks off. */
+export const takeLargerOutput = (counted: Usage, estimated: Usage): Usage =>
+  countOutputTokens(estimated) > countOutputTokens(counted)
+    ? { ...counted, output: estimated.output }
+    : counted

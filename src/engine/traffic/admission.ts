@@ -2,8 +2,6 @@ import { GatewayError } from '../../base/errors.ts'
 import type { Events } from '../../base/events.ts'
 import { readDescriptorLimit, readMemoryBytes } from '../../base/machine.ts'
 import type { Config } from '../../config.ts'
-import { type LargeAnswer, LargeAnswers } from './admission/answers.ts'
-import { Supply } from './admission/supply.ts'
 
 /** What is used up when a call is refused for the sake of those that run. */
 type Overload = 'in_flight' | 'memory' | 'loop_lag' | 'descriptors'
@@ -402,5 +400,165 @@ export class Turns {
   #adapt(length: number): void {
     if (length > LONG_TURN) this.#size = Math.max(FEWEST, this.#size >> 1)
     else if (this.size > 0) this.#size = Math.min(MOST, this.#size + GROWTH)
+  }
+}
+
+/** How much of what is left a key may have taken: so there is always something for the next one. */
+const GREED = 9
+
+/**
+ * Something that running calls use up and give back: places, or bytes. A key alone may take nine
+ * tenths of it, two keys not quite half of it each, and so on: none may hold more than nine times
+ * what is left. A key that held all of it gives back as its calls end, so the shares become equal.
+ */
+export class Supply {
+  readonly #readLimit: () => number
+  readonly #reserve: number
+  readonly #taken = new Map<string, number>()
+  #used = 0
+
+  /** `reserve` is the share that calls leave to those who manage the gateway. */
+  constructor(readLimit: () => number, reserve = 0) {
+    this.#readLimit = readLimit
+    this.#reserve = reserve
+  }
+
+  /** How much is in use. */
+  get used(): number {
+    return this.#used
+  }
+
+  /** How much there is. */
+  get limit(): number {
+    return this.#readLimit()
+  }
+
+  /** Takes so much for a key. Returns false, and takes nothing, if that is not its share. */
+  take(key: string, amount: number): boolean {
+    if (!this.has(key, amount)) return false
+    this.add(key, amount)
+    return true
+  }
+
+  /** Whether a key may take so much. What is larger than the whole supply is taken alone. */
+  has(key: string, amount: number): boolean {
+    if (this.#used === 0) return true
+    const limit = this.#readLimit()
+    const left = limit - Math.ceil(limit * this.#reserve) - this.#used - amount
+    return left >= 0 && (this.#taken.get(key) ?? 0) + amount <= Math.max(GREED * left, 1)
+  }
+
+  /** Takes so much of the whole supply, its reserve included. Returns false if it is not there. */
+  takeReserved(key: string, amount: number): boolean {
+    if (this.#used > 0 && this.#used + amount > this.#readLimit()) return false
+    this.add(key, amount)
+    return true
+  }
+
+  /** Takes so much, whatever is left: it is there already. */
+  add(key: string, amount: number): void {
+    this.#used += amount
+    this.#taken.set(key, (this.#taken.get(key) ?? 0) + amount)
+  }
+
+  /** Gives back what was taken. */
+  giveBack(key: string, amount: number): void {
+    this.#used -= amount
+    const rest = (this.#taken.get(key) ?? 0) - amount
+    if (rest > 0) this.#taken.set(key, rest)
+    else this.#taken.delete(key)
+  }
+}
+
+/** What one answer takes of the memory, with its copies. */
+export interface LargeAnswer {
+  key: string
+  /** The call that it is for: one may have several at once, such as turns and what is kept of all. */
+  owner: object
+  bytes: number
+}
+
+interface Waiting {
+  answer: LargeAnswer
+  bytes: number
+  enter(): void
+}
+
+/**
+ * Large answers take memory as they turn out to be large. One for which there is none is not read
+ * on until there is: its provider waits. The call that has most is always read on, so that each ends
+ * some time.
+ */
+export class LargeAnswers {
+  readonly #memory: Supply
+  readonly #open = new Set<LargeAnswer>()
+  readonly #waiting = new Set<Waiting>()
+  readonly #byOwner = new Map<object, number>()
+
+  constructor(memory: Supply) {
+    this.#memory = memory
+  }
+
+  /** Begins an answer for a call of a key, which takes nothing yet. */
+  begin(key: string, owner: object): LargeAnswer {
+    const answer = { key, owner, bytes: 0 }
+    this.#open.add(answer)
+    return answer
+  }
+
+  /** Resolves once there is memory for so many bytes of the answer. It has it until its end. */
+  grow(answer: LargeAnswer, bytes: number): Promise<void> {
+    const isBehind = !this.#byOwner.has(answer.owner) && this.#waiting.size > 0
+    if (isBehind || !this.#fits(answer, bytes))
+      return new Promise(enter => this.#waiting.add({ answer, bytes, enter }))
+    this.#take(answer, bytes)
+    return Promise.resolve()
+  }
+
+  /** The answer is over, and waits no longer. Returns how many bytes are to be given back. */
+  end(answer: LargeAnswer): number {
+    this.#open.delete(answer)
+    for (const waiting of this.#waiting) if (waiting.answer === answer) this.#enter(waiting)
+    const { bytes, owner } = answer
+    answer.bytes = 0
+    const rest = (this.#byOwner.get(owner) ?? 0) - bytes
+    if (rest > 0) this.#byOwner.set(owner, rest)
+    else this.#byOwner.delete(owner)
+    return bytes
+  }
+
+  /**
+   * Lets those go on for which there is memory now. One that has none yet waits behind those before
+   * it; one that grows does not, as it gives back more when it ends.
+   */
+  wake(): void {
+    let isBehind = false
+    for (const waiting of this.#waiting) {
+      const hasSome = this.#byOwner.has(waiting.answer.owner)
+      if ((isBehind && !hasSome) || !this.#fits(waiting.answer, waiting.bytes)) isBehind = true
+      else this.#enter(waiting)
+    }
+  }
+
+  #enter(waiting: Waiting): void {
+    this.#waiting.delete(waiting)
+    this.#take(waiting.answer, waiting.bytes)
+    waiting.enter()
+  }
+
+  #take(answer: LargeAnswer, bytes: number): void {
+    const more = bytes - answer.bytes
+    if (more <= 0 || !this.#open.has(answer)) return
+    this.#memory.add(answer.key, more)
+    answer.bytes = bytes
+    this.#byOwner.set(answer.owner, (this.#byOwner.get(answer.owner) ?? 0) + more)
+  }
+
+  #fits(answer: LargeAnswer, bytes: number): boolean {
+    const { used, limit } = this.#memory
+    if (used === 0 || used + bytes - answer.bytes <= limit) return true
+    const own = this.#byOwner.get(answer.owner) ?? 0
+    for (const others of this.#byOwner.values()) if (others > own) return false
+    return true
   }
 }

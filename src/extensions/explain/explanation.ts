@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { PERIODS } from '../../base/clock.ts'
 import { nullable, oneOf, open } from '../../base/schema-builders.ts'
-import { REGIONS } from '../../language/region.ts'
+import { REGIONS } from '../../language/call.ts'
 import { SERVICE_TIERS } from '../../language/routing.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { Period } from '../../base/clock.ts'
-import type { Region } from '../../language/region.ts'
+import type { Region } from '../../language/call.ts'
 import type { AuditEntry } from '../../resources/audit/store.ts'
 import type { LABELS } from '../filters/labels.data.ts'
 import type { McpRule } from './mcp-rule.ts'

@@ -1,4 +1,4 @@
-import type { Region } from '../../language/region.ts'
+import type { Region } from '../../language/call.ts'
 import type { TraceFacts, TraceOutput } from './trace.ts'
 
 /** What is kept of a finished call until its destinations have been told. It is JSON. */

@@ -1,4 +1,4 @@
-import type { Region } from '../../language/region.ts'
+import type { Region } from '../../language/call.ts'
 import type { AuditEntry } from '../../resources/audit/store.ts'
 import type { DestinationType } from './kind.ts'
 import type { FilterRules } from './schema.ts'

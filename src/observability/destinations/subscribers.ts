@@ -1,4 +1,4 @@
-import type { Region } from '../../language/region.ts'
+import type { Region } from '../../language/call.ts'
 import type { Actor } from '../../resources/actor.ts'
 import type { OpenedDestination } from './opened.ts'
 import { getOperatorDestination, isOperators } from './operator.ts'

@@ -1,5 +1,5 @@
 import type { ErrorType } from '../../base/errors.ts'
-import type { Region } from '../../language/region.ts'
+import type { Region } from '../../language/call.ts'
 import type { StepCharge } from '../../limits/ledger.ts'
 import type { OutboxMessage, WrittenMessages } from '../outbox.ts'
 import type { GenerationListQuery } from './filter.ts'

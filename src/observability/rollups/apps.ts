@@ -1,4 +1,4 @@
-import type { CallFacts } from './calls.ts'
+import type { Generation } from '../generations/store.ts'
 
 /** An app that calls. */
 export interface App {
@@ -24,7 +24,7 @@ const LOCAL_HOST = /^(localhost|127(\.\d+){3}|\[::1\]|0\.0\.0\.0)$/
 export function identifyApp({
   http_referer,
   title,
-}: Pick<CallFacts, 'http_referer' | 'title'>): AppSignature | null {
+}: Pick<Generation, 'http_referer' | 'title'>): AppSignature | null {
   const name = cut(title ?? '')
   const address = readAddress(cut(http_referer ?? ''))
   if (address === null) return name === '' ? null : sign(`title ${name.toLowerCase()}`, name)

@@ -3,7 +3,6 @@ import type { Gateway } from '../../app/gateway.ts'
 import type { ByteRange } from '../../base/byte-source.ts'
 import { denied, invalid } from '../../base/errors.ts'
 import { showName } from '../../base/printable.ts'
-import { resolveRegion } from '../../language/region.ts'
 import {
   deleteProviderFile,
   getProviderFile,
@@ -43,8 +42,8 @@ import { readQuery } from '../body.ts'
 import { createByteStream } from '../byte-stream.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
+import { readSearchParams, resolveRegion } from '../headers.ts'
 import { describeOperation, type Operation } from '../operation.ts'
-import { readSearchParams } from '../request-target.ts'
 import { Routes } from '../routes.ts'
 
 /** What a route gets of a request. */

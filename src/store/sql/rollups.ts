@@ -1,13 +1,18 @@
 import { conflict } from '../../base/errors.ts'
 import type { App } from '../../observability/rollups/apps.ts'
-import { AMOUNTS, type CallSums, COUNTS, parseDay } from '../../observability/rollups/calls.ts'
+import {
+  AMOUNTS,
+  type CallSums,
+  COUNTS,
+  type FreshCalls,
+  parseDay,
+} from '../../observability/rollups/calls.ts'
 import {
   FEWEST_TURNS,
   type SessionCell,
   TURN_RANGES,
   type TurnRange,
 } from '../../observability/rollups/sessions.ts'
-import type { FreshCalls } from '../../observability/rollups/slice.ts'
 import type {
   Comparison,
   Condition,

@@ -6,7 +6,7 @@ import { VERSION } from '../../base/version.ts'
 import type { RecordSecrets } from '../../limits/seals.ts'
 import { type Content, sealVersion } from '../sql/presets/sealing.ts'
 import { FIRST_SEALED, listSealedTables } from '../sql/seals/tables.ts'
-import { anchorRecords } from './generations/sealing.ts'
+import { anchorRecords } from './generations/recording.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
 import byok from './migrations/003-byok.sql' with { type: 'text' }

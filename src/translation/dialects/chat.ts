@@ -9,7 +9,7 @@ import { type PresetDraft, pickPresetConfig } from '../../resources/presets/draf
 import { modernizeRequest, toChatCall } from './chat/request.ts'
 import {
   type ChatShape,
-  collectChatResponse,
+  createCollector,
   listCutChoices,
   pickExtraContent,
   readChatShape,
@@ -295,7 +295,7 @@ function buildSharedMembers(object: ChatShape['object']): SharedMembers {
     kind: 'text',
     showsRouting: true,
     toCall: withPresets(toChatCall),
-    collectResponse: (answer, call, body) => collectChatResponse(answer, toShape(call, body)),
+    collectResponse: createCollector(object),
     streaming: {
       renderKeepAlive: () => KEEP_ALIVE,
       streamEvents: (answer, call, body) => streamChatEvents(answer, toShape(call, body)),

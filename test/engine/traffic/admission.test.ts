@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { type LargeAnswer, LargeAnswers } from '../../../src/engine/traffic/admission/answers.ts'
-import { Supply } from '../../../src/engine/traffic/admission/supply.ts'
-import { Admission, Turns } from '../../../src/engine/traffic/admission.ts'
+import {
+  Admission,
+  type LargeAnswer,
+  LargeAnswers,
+  Supply,
+  Turns,
+} from '../../../src/engine/traffic/admission.ts'
 import { createSeededRandom } from '../../support/random.ts'
 
 const MIB = 1024 * 1024

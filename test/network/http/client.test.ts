@@ -20,8 +20,7 @@ import {
   type HttpRequest,
   openHttpClient,
 } from '../../../src/network/http/client.ts'
-import type { IncomingResponse } from '../../../src/network/http/exchange.ts'
-import { MalformedResponse } from '../../../src/network/http/response-parser.ts'
+import { type IncomingResponse, MalformedResponse } from '../../../src/network/http/exchange.ts'
 import { startFullListener } from '../../support/full-listener.ts'
 import {
   body,

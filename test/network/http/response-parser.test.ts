@@ -4,7 +4,7 @@ import {
   type ResponseHead,
   ResponseParser,
   type ResponseSink,
-} from '../../../src/network/http/response-parser.ts'
+} from '../../../src/network/http/exchange.ts'
 
 /** Collects a parser's calls, in a form that does not depend on how the bytes were split. */
 class Heard implements ResponseSink {

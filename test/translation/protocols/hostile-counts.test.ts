@@ -12,7 +12,7 @@ import { readUsage as anthropic } from '../../../src/translation/protocols/anthr
 import { readUsage as bedrock } from '../../../src/translation/protocols/bedrock-converse/usage.ts'
 import { readUsage as cohere } from '../../../src/translation/protocols/cohere-chat/reader.ts'
 import { readUsage as gemini } from '../../../src/translation/protocols/gemini/usage.ts'
-import { readUsage as openai } from '../../../src/translation/protocols/openai-chat/usage.ts'
+import { readUsage as openai } from '../../../src/translation/protocols/openai-chat/reader.ts'
 import { readUsage as responses } from '../../../src/translation/protocols/openai-responses/usage.ts'
 import { createSeededIntegers, SEED } from '../../support/random.ts'
 

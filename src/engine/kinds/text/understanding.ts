@@ -1,21 +1,29 @@
 import { invalid } from '../../../base/errors.ts'
 import { isObject, type Json, parseCount } from '../../../base/json.ts'
+import { multiplyPrice, pickLarger } from '../../../base/money.ts'
 import type { Capability, TextCall } from '../../../language/call.ts'
+import { TEXT_DIALECTS } from '../../../language/dialect.ts'
 import { type Block, type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
 import { SERVICE_TIERS, type ServiceTier } from '../../../language/routing.ts'
+import type { Units } from '../../../language/usage.ts'
 import type { Kind, Work } from '../../../language/work.ts'
 import type { Endpoint, Model } from '../../../resources/models/catalog.ts'
+import { getDearest, type Prices } from '../../../resources/prices.ts'
 import { askForSummary, isCompacting } from '../../../translation/compaction.ts'
 import { protocols } from '../../../translation/protocols/registry.ts'
 import {
+  boundJsonTokens,
   CALL_EXTRA,
+  computeLargestPrompt,
+  computePromptBound,
   getFacts,
   NAMES,
   OTHER,
   REASONING,
   RICH,
 } from '../../../translation/tokenizers/prompt.ts'
+import type { Costing } from '../../kind.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { restoreDrawn } from './drawn-items.ts'
 import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
@@ -135,7 +143,7 @@ const MISSED = ['tools', 'response_format', 'verbosity']
 export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const { features } = getFacts(given.messages)
   const own = features & REASONING ? dropForeignThoughts(given, endpoint) : given
-  const call = fitForms(fitServiceTier(own, endpoint), endpoint)
+  const call = fitForms(fitServiceTier(own, endpoint), endpoint, features)
   const unsupported = listUnsupported(endpoint, call)
   // A copy where something may be left out: only of a call that was changed is that listed.
   if (unsupported.length === 0)
@@ -154,8 +162,8 @@ const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
 const COMPACTING = new Set(['openai', 'azure'])
 
 /** Returns the call without what the endpoint's provider has no form for, as it has another API. */
-function fitForms(call: TextCall, endpoint: Endpoint): TextCall {
-  const hasForms = hasOwnForms(call)
+function fitForms(call: TextCall, endpoint: Endpoint, features: number): TextCall {
+  const hasForms = hasOwnForms(call, features)
   if (!hasForms && call.dialect !== 'responses') return call
   if (isAtHome(call, endpoint)) return fitCompaction(call, endpoint)
   return hasForms
@@ -166,8 +174,8 @@ function fitForms(call: TextCall, endpoint: Endpoint): TextCall {
 const restoreOwn = (call: TextCall, { protocol }: Endpoint): TextCall =>
   call.dialect === 'responses' && protocol === 'gemini' ? restoreDrawn(call) : call
 
-function hasOwnForms({ tools, messages }: TextCall): boolean {
-  if (getFacts(messages).features & (OTHER | CALL_EXTRA)) return true
+function hasOwnForms({ tools }: TextCall, features: number): boolean {
+  if (features & (OTHER | CALL_EXTRA)) return true
   for (const { type } of tools) if (type === 'other') return true
   return false
 }
@@ -183,6 +191,9 @@ export function listUnsupported(endpoint: Endpoint, call: ParametersOfCall): str
   return sent.filter(name => PUBLIC_NAMES[name]?.every(publicName => !supported.has(publicName)))
 }
 
+/** The public names of a bound of the output. */
+const OUTPUT_BOUNDS = ['max_tokens', 'max_completion_tokens']
+
 /**
  * The public names under which each of our parameters is supported. What is not listed here is
  * always forwarded.
@@ -196,7 +207,7 @@ const PUBLIC_NAMES: Partial<Record<keyof Params | 'tools', string[]>> = {
   frequency_penalty: ['frequency_penalty'],
   presence_penalty: ['presence_penalty'],
   repetition_penalty: ['repetition_penalty'],
-  max_tokens: ['max_tokens', 'max_completion_tokens'],
+  max_tokens: OUTPUT_BOUNDS,
   seed: ['seed'],
   stop: ['stop'],
   logit_bias: ['logit_bias'],
@@ -350,8 +361,14 @@ function checkCount(path: string, value: unknown, least = 0): void {
  * without any.
  */
 export function findHighestCount({ extra }: TextCall, role: CountRole): number {
+  // Most calls have no such field.
+  for (const _ in extra) return pickHighest(collectCounts(extra, '', []), role)
+  return 0
+}
+
+function pickHighest(counts: CountField[], role: CountRole): number {
   let highest = 0
-  for (const field of listCounts(extra))
+  for (const field of counts)
     if (field.role === role) highest = Math.max(highest, parseCount(field.value) ?? 0)
   return highest
 }
@@ -388,3 +405,158 @@ function collectCounts(extra: Json, prefix: string, found: CountField[]): CountF
   }
   return found
 }
+
+export const costing: Partial<Costing<'text'>> = {
+  estimateInput: computePromptBound,
+  boundInput: computeLargestPrompt,
+  countPrompts: () => 1,
+  estimateUnits: () => NO_SEARCHES,
+  boundUnits,
+  boundOutput,
+  computeLeastOutput,
+  needsOutputLimit,
+  limitUnits,
+  limitOutput,
+  priceOutputToken,
+  priceSurcharge,
+}
+
+/** How often a model searches is its own choice: that is not expected, but bounded. */
+const NO_SEARCHES = {}
+
+function boundUnits(call: TextCall): Units {
+  const search = countSearches(call)
+  return search === 0 ? NO_SEARCHES : { search }
+}
+
+/** No model makes use of less, and some refuse it. */
+const MIN_OUTPUT = 16
+
+/**
+ * A model that reasons by budget uses at least this many tokens, whatever the call asks for
+ * (Anthropic, "Extended thinking").
+ */
+const MIN_THINKING = 1024
+
+/**
+ * Returns the most tokens that an answer may have: what the caller asks for or the model gives,
+ * plus what reasoning may take.
+ */
+function boundOutput(call: TextCall, endpoint: Endpoint): number | null {
+  const isGiven = call.params.max_tokens !== undefined && supportsBound(endpoint)
+  const requested = isGiven
+    ? Math.max(findHighestBound(call), MIN_OUTPUT) + computeThinking(call)
+    : null
+  const most = endpoint.max_completion_tokens
+  const output =
+    requested === null || most === null ? (requested ?? most) : Math.min(requested, most)
+  // Providers that read a budget in a field of their own may spend it beside the answer.
+  return output === null ? null : output + findHighestCount(call, 'reasoning')
+}
+
+/**
+ * Tells whether nothing bounds the answer, or the call asks for more than the endpoint is known to
+ * give.
+ */
+function needsOutputLimit(call: TextCall, { max_completion_tokens: most }: Endpoint): boolean {
+  return most === null ? call.params.max_tokens === undefined : findHighestBound(call) > most
+}
+
+/**
+ * Returns the least output that makes the call worthwhile: infinite if the endpoint takes no bound.
+ */
+function computeLeastOutput(call: TextCall, endpoint: Endpoint): number {
+  if (!supportsBound(endpoint)) return Number.POSITIVE_INFINITY
+  return MIN_OUTPUT + (computeThinking(call) > 0 ? MIN_THINKING : 0)
+}
+
+/** Returns the call with this many tokens for its reasoning and its answer together. */
+function limitOutput(call: TextCall, tokens: number): TextCall {
+  const thinking = Math.min(computeThinking(call), Math.max(tokens - MIN_OUTPUT, 0))
+  const { reasoning } = call.params
+  const budget =
+    reasoning?.max_tokens === undefined ? {} : { reasoning: { ...reasoning, max_tokens: thinking } }
+  const params = { ...call.params, ...budget, max_tokens: Math.max(tokens - thinking, 1) }
+  return { ...call, params, extra: removeCounts(call.extra, ['output', 'reasoning']) }
+}
+
+/** Returns the highest price of a token of the answer, times the number of answers. */
+function priceOutputToken(call: TextCall, prices: Prices): bigint {
+  const choices = findHighestCount(call, 'answers')
+  const { output } = getDearest(prices)
+  // Models that output images do so unasked; none outputs audio unasked.
+  const isHeard = call.params.modalities?.includes('audio') ?? false
+  const dearest = isHeard ? pickLarger(output, prices.audio_output) : output
+  // The gateway has no field for several answers at once, but providers have, and charge for each.
+  return choices < 2 ? dearest : multiplyPrice(choices, dearest)
+}
+
+/** OpenAI charges tokens of a prediction that does not come true like output. */
+function priceSurcharge(call: TextCall, prices: Prices): bigint {
+  const { prediction } = call.params
+  if (prediction === undefined) return 0n
+  return multiplyPrice(boundJsonTokens(prediction), priceOutputToken(call, prices))
+}
+
+const supportsBound = ({ supported_parameters: supported }: Endpoint): boolean =>
+  !supported || OUTPUT_BOUNDS.some(name => supported.has(name))
+
+function computeThinking({ params: { reasoning } }: TextCall): number {
+  if (!reasoning || reasoning.enabled === false || reasoning.effort === 'none') return 0
+  return Math.max(reasoning.max_tokens ?? 0, MIN_THINKING)
+}
+
+/** Returns the highest bound of the call, whatever its name; 0 if it has none. */
+const findHighestBound = (call: TextCall): number =>
+  Math.max(call.params.max_tokens ?? 0, findHighestCount(call, 'output'))
+
+/** The searches that a provider may make if the call does not bound them. */
+const SEARCHES = 10
+
+function countSearches(call: TextCall): number {
+  const { tools, params, extra, requiredCapabilities } = call
+  const { web_search_options: options } = params
+  let most = options === undefined ? 0 : countAskedSearches(options, requiredCapabilities)
+  // Other servers switch on a search by fields of their own: `search_parameters`, `enable_search`.
+  if (Object.keys(extra).some(name => name.includes('search')))
+    most += Math.max(findHighestCount(call, 'searches'), SEARCHES)
+  for (const tool of tools) if (tool.type === 'other') most += countToolSearches(tool.value)
+  return most
+}
+
+// A bound holds only if every endpoint that may serve the call knows it. Otherwise it may be
+// ignored.
+function countAskedSearches(
+  options: unknown,
+  capabilities: TextCall['requiredCapabilities'],
+): number {
+  const maxUses = (isObject(options) && parseCount(options.max_uses)) || 0
+  return capabilities?.includes('web_search') && maxUses > 0 ? maxUses : Math.max(maxUses, SEARCHES)
+}
+
+/**
+ * Returns the call with the searches that its hold assumes, where it names no number and the
+ * provider takes one (Anthropic, "Web search tool": `max_uses`).
+ */
+function limitUnits(call: TextCall, { protocol }: Endpoint): TextCall {
+  if (!protocol.startsWith('anthropic-') || countSearches(call) === 0) return call
+  const { web_search_options: options } = call.params
+  const tools = call.tools.map(tool =>
+    tool.type === 'other' && isObject(tool.value) && countToolSearches(tool.value) > 0
+      ? { ...tool, value: addMaxUses(tool.value) }
+      : tool,
+  )
+  if (!isObject(options)) return { ...call, tools }
+  return { ...call, tools, params: { ...call.params, web_search_options: addMaxUses(options) } }
+}
+
+const addMaxUses = (fields: Json): Json => ({ ...fields, max_uses: fields.max_uses ?? SEARCHES })
+
+function countToolSearches(tool: unknown): number {
+  if (!isObject(tool) || !String(tool.type).includes('search')) return 0
+  return parseCount(tool.max_uses) || SEARCHES
+}
+
+/** Returns the word of the record for what was asked. */
+export const readApiType = ({ dialect, isToolCall }: TextCall): string =>
+  isToolCall ? 'mcp' : TEXT_DIALECTS[dialect].apiType

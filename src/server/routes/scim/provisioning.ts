@@ -45,7 +45,7 @@ import {
 import type { ScimGroup, ScimUser } from '../../../resources/scim.ts'
 import { requireScimToken } from '../../access.ts'
 import { readBody } from '../../body.ts'
-import { readSearchParams } from '../../request-target.ts'
+import { readSearchParams } from '../../headers.ts'
 import { Routes } from '../../routes.ts'
 import {
   createResourceResponse,

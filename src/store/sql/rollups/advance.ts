@@ -7,14 +7,12 @@ import {
   type CallSums,
   COUNTS,
   createSums,
-  toDay,
-} from '../../../observability/rollups/calls.ts'
-import {
   type FreshCalls,
   type HourSums,
   Slice,
   type SummedCall,
-} from '../../../observability/rollups/slice.ts'
+  toDay,
+} from '../../../observability/rollups/calls.ts'
 import { follow, prepare, type Statement, type Write } from '../write.ts'
 import { type CallRow, toFacts } from './calls.ts'
 

@@ -7,8 +7,7 @@ import { PIECES_AT_ONCE } from '../../../base/turns.ts'
 import type { Answer } from '../../../language/answer.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { AudioDelta, Logprobs, ReceiptPart, TextPart } from '../../../language/part.ts'
-import type { ReasoningDetail } from '../../../language/reasoning.ts'
-import { appendDetail } from '../../../language/reasoning.ts'
+import { appendDetail, type ReasoningDetail } from '../../../language/reasoning.ts'
 import { countInputTokens, countOutputTokens, type Receipt } from '../../../language/usage.ts'
 import { renderToolCounts } from '../server-tools.ts'
 import type { ChatRequest } from './schema.ts'
@@ -36,6 +35,11 @@ export const readChatShape = (
   hidesReasoning: call.params.reasoning?.exclude ?? false,
   usesFunctions: (body.functions?.length ?? 0) > 0,
 })
+
+/** Returns what collects an answer in the shape that its request asks for. */
+export const createCollector =
+  (object: ChatShape['object']) => (answer: Answer<'text'>, call: TextCall, body: ChatRequest) =>
+    collectChatResponse(answer, readChatShape(object, call, body))
 
 interface ToolCall {
   id: string

@@ -1,9 +1,23 @@
 import type { GatewayError } from '../../../base/errors.ts'
-import { isObject, type Json, parseObject, readObjects, readString } from '../../../base/json.ts'
+import {
+  isObject,
+  type Json,
+  parseCount,
+  parseObject,
+  parsePartCount,
+  readObjects,
+  readString,
+} from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { AudioDelta, Logprobs, TextPart } from '../../../language/part.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
-import { countInputTokens, countOutputTokens, type Usage } from '../../../language/usage.ts'
+import {
+  countInputTokens,
+  countOutputTokens,
+  createTextUsage,
+  readUnits,
+  type Usage,
+} from '../../../language/usage.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
 import { PartMender } from '../halves.ts'
@@ -13,14 +27,14 @@ import {
   type OwnEnds,
   readChoiceIndex,
   readEnd,
+  refuseImpossibleCounts,
   toUrlCitation,
   UnreadableEvents,
 } from '../reader.ts'
 import { ToolCallReader } from './calls.ts'
 import { readStreamFailure } from './failure.ts'
-import { CLAUDE_FORMAT } from './messages.ts'
+import { CLAUDE_FORMAT } from './request.ts'
 import { type TextPiece, ThinkTags } from './think-tags.ts'
-import { readUsage } from './usage.ts'
 
 /**
  * Returns the parts of a whole `chat.completion`. Throws `provider_unavailable` if the body is no
@@ -312,14 +326,14 @@ export class ChunkReader implements Reader<TextPart> {
   }
 
   #readFinish(value: Json, choice: number, parts: TextPart[]): void {
-    const word = readString(value.finish_reason)
-    if (!word || this.#choices.get(choice)) return
+    const { finish_reason: word, native_finish_reason } = value
+    if (typeof word !== 'string' || word === '' || this.#choices.get(choice)) return
     const end = readEnd(word, this.#ownEnds)
     if (!end) return
     this.#choices.set(choice, true)
     this.#open -= 1
     this.#flushThinkTags(choice, parts)
-    const native = readString(value.native_finish_reason) ?? word
+    const native = typeof native_finish_reason === 'string' ? native_finish_reason : word
     const finish: Finish = { type: 'finish', choice, ...end, native }
     if (this.#calls) this.#endCalls(finish, this.#calls, parts)
     else parts.push(finish)
@@ -420,4 +434,111 @@ function readSources({ search_results, citations }: Json): Json[] {
 function toCitations(url: unknown, title?: unknown): Json[] {
   if (typeof url !== 'string' || !URL.canParse(url)) return []
   return [toUrlCitation(url, { title: readString(title) ?? url })]
+}
+
+/**
+ * Reads an OpenAI usage object into disjoint classes. There `prompt_tokens` includes cached,
+ * written and audio tokens. `completion_tokens` includes reasoning and audio, though some servers
+ * leave reasoning out. Undefined without counts.
+ */
+export const readUsage = refuseImpossibleCounts(readPossibleUsage)
+
+function readPossibleUsage(usage: Json): Usage | undefined {
+  const prompt = parseCount(usage.prompt_tokens)
+  const completion = parseCount(usage.completion_tokens)
+  if (prompt === undefined || completion === undefined) return undefined
+  if (isPlainCount(usage)) return createTextUsage(prompt, completion)
+  const counted = {
+    input: readInput(prompt, usage),
+    output: readOutput(prompt, completion, usage),
+    prediction: readPrediction(usage.completion_tokens_details),
+  }
+  // OpenRouter's name, then Perplexity's.
+  const { server_tool_use, num_search_queries } = usage
+  if ((server_tool_use ?? num_search_queries) == null) return counted
+  const searches = parseCount(readDetails(server_tool_use).web_search_requests)
+  return { ...counted, ...readUnits({ search: searches ?? parseCount(num_search_queries) }) }
+}
+
+// Many servers count nothing but these.
+function isPlainCount(usage: Json): boolean {
+  for (const name in usage) if (!PLAIN_COUNTS.has(name) && usage[name] !== null) return false
+  return true
+}
+
+const PLAIN_COUNTS = new Set(['prompt_tokens', 'completion_tokens', 'total_tokens'])
+
+const NONE: Json = {}
+
+/** Most usages have no details of a kind. */
+const readDetails = (details: unknown): Json => (isObject(details) ? details : NONE)
+
+function readInput(prompt: number, usage: Json): Usage['input'] {
+  const details = readDetails(usage.prompt_tokens_details)
+  const cache_read = parsePartCount(prompt, findCachedTokens(usage, details))
+  const cache_write = parsePartCount(
+    prompt - cache_read,
+    details.cache_write_tokens ?? details.cache_creation_input_tokens,
+  )
+  const audio = parsePartCount(prompt - cache_read - cache_write, details.audio_tokens)
+  const video = parsePartCount(prompt - cache_read - cache_write - audio, details.video_tokens)
+  const text = prompt - cache_read - cache_write - audio - video
+  const image = parsePartCount(text, details.image_tokens)
+  return {
+    text: text - image,
+    cache_read,
+    cache_write,
+    cache_write_1h: 0,
+    audio,
+    video,
+    ...(image > 0 ? { image } : {}),
+  }
+}
+
+// Moonshot's and Mistral's names, the common one, another of Mistral, DeepSeek's: the first that is
+// present counts.
+const findCachedTokens = (usage: Json, details: Json): unknown =>
+  usage.cached_tokens ??
+  usage.num_cached_tokens ??
+  details.cached_tokens ??
+  (usage.prompt_token_details as Json | null | undefined)?.cached_tokens ??
+  usage.prompt_cache_hit_tokens
+
+function readOutput(prompt: number, completion: number, usage: Json): Usage['output'] {
+  const details = readDetails(usage.completion_tokens_details)
+  const reported = parseCount(details.reasoning_tokens) ?? 0
+  const separate = countSeparateReasoning(prompt, completion, reported, usage)
+  const total = completion + separate
+  const reasoning = separate > 0 ? separate : Math.min(reported, total)
+  const audio = parsePartCount(total - reasoning, details.audio_tokens)
+  const image = parsePartCount(total - reasoning - audio, details.image_tokens)
+  return { text: total - reasoning - audio - image, reasoning, audio, image }
+}
+
+/**
+ * Returns the reasoning tokens that `completion_tokens` leaves out. The total shows them, except
+ * Perplexity's, which leaves them out too.
+ */
+function countSeparateReasoning(
+  prompt: number,
+  completion: number,
+  reported: number,
+  usage: Json,
+): number {
+  if (reported > 0)
+    return parseCount(usage.total_tokens) === prompt + completion + reported ? reported : 0
+  // Fields that only Perplexity sends.
+  return 'citation_tokens' in usage ||
+    'num_search_queries' in usage ||
+    'search_context_size' in usage
+    ? (parseCount(usage.reasoning_tokens) ?? 0)
+    : 0
+}
+
+function readPrediction(counted: unknown): Usage['prediction'] {
+  if (counted == null) return null
+  const details = readDetails(counted)
+  const accepted = parseCount(details.accepted_prediction_tokens)
+  const rejected = parseCount(details.rejected_prediction_tokens)
+  return accepted || rejected ? { accepted: accepted ?? 0, rejected: rejected ?? 0 } : null
 }

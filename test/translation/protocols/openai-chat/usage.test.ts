@@ -5,7 +5,7 @@ import {
   createTextUsage,
   getSearchCount,
 } from '../../../../src/language/usage.ts'
-import { readUsage } from '../../../../src/translation/protocols/openai-chat/usage.ts'
+import { readUsage } from '../../../../src/translation/protocols/openai-chat/reader.ts'
 
 describe('readUsage', () => {
   test('plain counts are text', () => {

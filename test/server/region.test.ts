@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { parseConfig } from '../../src/config.ts'
-import { resolveRegion } from '../../src/language/region.ts'
+import { resolveRegion } from '../../src/server/headers.ts'
 
 const config = parseConfig(
   JSON.stringify({

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { type SequenceEnding, withCleanup } from '../../src/base/iterate.ts'
+import type { SequenceEnding } from '../../src/base/iterate.ts'
+import { withCleanup } from '../../src/engine/infer.ts'
 
 interface Told {
   seen: number[]
