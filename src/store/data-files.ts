@@ -77,15 +77,3 @@ export function syncPath(path: string): void {
 /** Whether this is a system error with this code. */
 export const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code
-
-/**
- * Does something with the database at a path. What SQLite throws does not name the file, so that it
- * is named here.
- */
-export function nameDatabase<T>(path: string, work: () => T): T {
-  try {
-    return work()
-  } catch (thrown) {
-    throw thrown instanceof Error && 'code' in thrown ? Object.assign(thrown, { path }) : thrown
-  }
-}

@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite'
 import { closeSync, rmSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { conflict, unavailable } from '../../base/errors.ts'
-import { hasCode, nameDatabase, openDataFile } from '../data-files.ts'
+import { hasCode, openDataFile } from '../data-files.ts'
 import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
 import type { Seal } from '../sql/seals/changes.ts'
 import { Prepared, type Statement, type Write, type Writers } from '../sql/write.ts'
@@ -169,6 +169,18 @@ function extendReserve(path: string, size: number): void {
 }
 
 const RANDOM_AT_ONCE = 64 * 1024
+
+/**
+ * Does something with the database at a path. What SQLite throws does not name the file, so that it
+ * is named here.
+ */
+export function nameDatabase<T>(path: string, work: () => T): T {
+  try {
+    return work()
+  } catch (thrown) {
+    throw thrown instanceof Error && 'code' in thrown ? Object.assign(thrown, { path }) : thrown
+  }
+}
 
 /**
  * Runs a transaction, and again while another process writes. Throws as `Write` does.
