@@ -11,7 +11,7 @@ import { Noun } from './nouns.tsx'
 import { Overview } from './overview.tsx'
 import { Dialog, Problem, Table, useLoaded, Waiting } from './parts.tsx'
 import { Playground } from './playground.tsx'
-import { link, type Place, usePlace } from './route.ts'
+import { link, type Place } from './route.ts'
 import { formatTime } from './text.ts'
 
 /** The pages by their places, and whether members have them too. */
@@ -243,4 +243,29 @@ function Sessions() {
       )}
     </>
   )
+}
+
+function readPlace(): Place {
+  const [path = '', search = ''] = location.hash.replace(/^#\/?/, '').split('?')
+  const parts = path.split('/').filter(Boolean).map(decode)
+  return { parts, query: new URLSearchParams(search) }
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+/** The place that the address names, and each that it comes to name. */
+function usePlace(): Place {
+  const [place, setPlace] = useState(readPlace)
+  useEffect(() => {
+    const update = () => setPlace(readPlace())
+    addEventListener('hashchange', update)
+    return () => removeEventListener('hashchange', update)
+  }, [])
+  return place
 }

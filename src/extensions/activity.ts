@@ -3,6 +3,7 @@ import { toUsd } from '../base/money.ts'
 import { VERSION } from '../base/version.ts'
 import { Run } from '../engine/run.ts'
 import { getWholeAccount } from '../limits/call-budgets.ts'
+import { canRead } from '../observability/generations/find.ts'
 import type { Generation } from '../observability/generations/store.ts'
 import { getCallStatus } from '../observability/generations.ts'
 import type { Refusal } from '../observability/refusals.ts'
@@ -23,7 +24,6 @@ import {
   type State,
 } from './activity/entries.ts'
 import { ActivityListener, type Viewer } from './activity/listener.ts'
-import { listPast } from './activity/past.ts'
 import type { ExtensionWorld } from './world.ts'
 
 /** In milliseconds, between two entries about the state of the server. */
@@ -439,3 +439,27 @@ class Totals {
 
 const pickRank = (sorted: number[], share: number): number | null =>
   sorted[Math.ceil(share * sorted.length) - 1] ?? null
+
+/**
+ * Lists the calls that finished last, as the feed told them, oldest first: of the newest `count` of
+ * the gateway those that the actor may see. Where the store cannot be read it is an alarm.
+ */
+async function listPast(
+  world: ExtensionWorld,
+  actor: Actor,
+  count: number,
+): Promise<ActivityEntry[]> {
+  try {
+    const newest = await world.store.generations.list({}, Math.min(count, MOST_PAST))
+    return newest
+      .filter(call => canRead(world, actor, call))
+      .reverse()
+      .map(call => buildCallFinished(world, call.settled_at, call))
+  } catch {
+    const at = world.clock.now().toISOString()
+    return [{ type: 'alarm', at, name: 'past.unreadable', message: 'Past calls cannot be read' }]
+  }
+}
+
+/** How many past calls a listener may be told of. */
+export const MOST_PAST = 1_000

@@ -3,7 +3,8 @@ import type { Actor } from '../resources/actor.ts'
 import { canManageAll } from '../resources/management.ts'
 import type { ActivityWorld } from './activity.ts'
 import { DIMENSIONS, type Dimension } from './analytics/dimensions.ts'
-import { computeMetric, type ResultGroup, ResultGroups } from './analytics/groups.ts'
+import { type ResultGroup, ResultGroups } from './analytics/groups.ts'
+import type { Metric } from './analytics/metrics.ts'
 import { METRICS } from './analytics/metrics.ts'
 import {
   type AnalyticsQuery,
@@ -343,3 +344,9 @@ const findLabels = (
       return FIELD_LABELS[name]?.(world, actor, [...ids])
     }),
   )
+
+/** Computes a metric of a group. */
+function computeMetric(metric: Metric, { sums, measured }: ResultGroup): number | null {
+  if ('compute' in metric) return metric.compute(sums)
+  return metric.reduce(measured.get(metric.measure) ?? [])
+}

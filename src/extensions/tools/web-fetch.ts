@@ -7,6 +7,7 @@ import { closed, list, oneOf, optional } from '../../base/schema-builders.ts'
 import type { Config } from '../../config.ts'
 import type { DocumentText } from '../../engine/traffic/read-documents.ts'
 import type { ToolReading } from '../../language/server-tools.ts'
+import { checkUntrustedUrl } from '../../network/untrusted-url.ts'
 import type { Egress, UpstreamWorld } from '../../network/world.ts'
 import type { ToolWorld } from '../../translation/dialects/world.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
@@ -16,15 +17,16 @@ import { hasFunction, isRunByAll, leaveNative, listNone, type NativeForm } from 
 import { requireMatch } from './parameters.ts'
 import { cleanText, cutBytes, cutText, markAsData } from './untrusted-text.ts'
 import { buildFailedResult, runUse, ToolFailure, type UseLimit } from './use-limit.ts'
-import { askFetchEngine } from './web-fetch/ask-engine.ts'
 import {
   type ConfiguredFetchEngine,
   chooseFetchEngine,
   findFetchEngineObstacle,
 } from './web-fetch/choose-engine.ts'
+import type { PageQuestion, ReadPage } from './web-fetch/engine.ts'
 import { type FetchedPage, fetchPage, ROBOT } from './web-fetch/fetch-page.ts'
 import { convertHtml, type ReadablePage } from './web-fetch/html-to-text.ts'
 import { FETCH_ENGINES } from './web-fetch/registry.ts'
+import { describeStatus, readJson, sendToEngine } from './web-search/search.ts'
 
 /** What a site lets robots read. */
 interface RobotRules {
@@ -280,7 +282,7 @@ async function askAllowed(
   const question = { url, maxCharacters: countBytes(world, options) + 1 }
   const page = await askFetchEngine(world, chosen, question, limit)
   const status = page.status ?? 200
-  if (status < 200 || status > 299) throw describeStatus(status)
+  if (status < 200 || status > 299) throw refuseStatus(status)
   const final = page.url !== null && URL.canParse(page.url) ? page.url : url
   if (!allowsUrl(options.domains, final)) throw NOT_ALLOWED
   return renderPage(world, { ...page, url: final, status, isCut: false }, options)
@@ -288,7 +290,7 @@ async function askAllowed(
 
 const NOT_ALLOWED = new ToolFailure('This site is not among those that may be read')
 
-const describeStatus = (status: number): ToolFailure =>
+const refuseStatus = (status: number): ToolFailure =>
   new ToolFailure(`The page answered with the status ${status}`, { httpStatus: status })
 
 /** Fetches a page of the sites that the call allows, and which allow it. */
@@ -311,7 +313,7 @@ async function fetchAllowed(
     },
     limit,
   )
-  if (page.status < 200 || page.status > 299) throw describeStatus(page.status)
+  if (page.status < 200 || page.status > 299) throw refuseStatus(page.status)
   return page
 }
 
@@ -436,3 +438,38 @@ const findOwnCharset = (bytes: Buffer): string | null =>
   /<meta[^>]{0,200}?charset\s{0,4}=\s{0,4}["']?([\w.:-]{1,40})/i.exec(
     bytes.subarray(0, SAMPLE).toString('latin1'),
   )?.[1] ?? null
+
+/**
+ * Has a service read a page. It is told URLs of public hosts only: it cannot read others, and they
+ * may be secret. Throws `ToolFailure` with a sentence that has nothing of the service's own
+ * words, which might repeat the key, and `invalid_request` for a URL that may not be called.
+ */
+async function askFetchEngine(
+  world: UpstreamWorld,
+  { engine, settings }: ConfiguredFetchEngine,
+  question: PageQuestion,
+  limit: UseLimit,
+): Promise<ReadPage> {
+  await limit.race(checkUntrustedUrl(world, question.url))
+  const branch = limit.open()
+  try {
+    const request = engine.buildRequest(question, settings)
+    const incoming = await sendToEngine(world, engine, settings, request, branch)
+    if (incoming.status !== 200)
+      throw new ToolFailure(describeStatus(`The service ${engine.name}`, 'pages', incoming.status))
+    const page = engine.readPage(await readJson(incoming))
+    if (page === null) throw new ToolFailure(`The service ${engine.name} sent no page`)
+    if ('failed' in page) throw describeUnread(engine.name, page.failed)
+    return page
+  } finally {
+    limit.release(branch)
+  }
+}
+
+const describeUnread = (name: string, status: number | null): ToolFailure =>
+  new ToolFailure(
+    status === null
+      ? `The service ${name} could not read the page`
+      : `The service ${name} could not read the page, which answered with the status ${status}`,
+    status === null ? {} : { httpStatus: status },
+  )

@@ -1,5 +1,4 @@
 import type { App } from './apps.ts'
-import type { CountedCall } from './calls.ts'
 
 /** How many turns a session had, as the public dataset groups them (specification, E12). */
 export const TURN_RANGES = ['1-turn', '2-9-turns', '10-49-turns', '50-plus-turns'] as const
@@ -36,16 +35,3 @@ export interface CellBounds {
   /** The workspace whose sessions alone count; null for all. */
   workspace_id: string | null
 }
-
-/** Adds a call to the sums of its session. A turn is a call that was answered. */
-export function addSessionCall(sums: SessionSums, call: CountedCall): void {
-  sums.turns += Number(call.error_type === null && !call.cancelled)
-  sums.cost += (call.total_cost ?? 0n) + readByokCost(call)
-  sums.unpriced_calls += Number(isUnpriced(call))
-}
-
-const readByokCost = ({ is_byok, upstream_inference_cost }: CountedCall): bigint =>
-  is_byok ? (upstream_inference_cost ?? 0n) : 0n
-
-const isUnpriced = ({ is_byok, total_cost, upstream_inference_cost, error_type }: CountedCall) =>
-  error_type === null && (is_byok ? upstream_inference_cost : total_cost) === null

@@ -9,7 +9,7 @@ import {
   toHour,
   toWeek,
 } from './calls.ts'
-import { addSessionCall, type SessionSums } from './sessions.ts'
+import type { SessionSums } from './sessions.ts'
 
 /** What sums read of a call: of its record, or of what was read of that. */
 export type SummedCall = CountedCall &
@@ -133,3 +133,16 @@ export class FreshCalls {
     this.slice = new Slice()
   }
 }
+
+/** Adds a call to the sums of its session. A turn is a call that was answered. */
+function addSessionCall(sums: SessionSums, call: CountedCall): void {
+  sums.turns += Number(call.error_type === null && !call.cancelled)
+  sums.cost += (call.total_cost ?? 0n) + readByokCost(call)
+  sums.unpriced_calls += Number(isUnpriced(call))
+}
+
+const readByokCost = ({ is_byok, upstream_inference_cost }: CountedCall): bigint =>
+  is_byok ? (upstream_inference_cost ?? 0n) : 0n
+
+const isUnpriced = ({ is_byok, total_cost, upstream_inference_cost, error_type }: CountedCall) =>
+  error_type === null && (is_byok ? upstream_inference_cost : total_cost) === null

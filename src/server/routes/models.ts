@@ -1,8 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Gateway } from '../../app/gateway.ts'
+import { GatewayError } from '../../base/errors.ts'
 import { open, SomeName } from '../../base/schema-builders.ts'
 import { listImageEndpoints, listImageModels } from '../../extensions/image-models.ts'
 import { getPolicy } from '../../limits/effective.ts'
+import type { Actor } from '../../resources/actor.ts'
 import type { Catalog } from '../../resources/models/catalog.ts'
 import {
   CallableQuery,
@@ -24,7 +26,7 @@ import {
 } from '../../resources/models.ts'
 import { defineOperation } from '../../resources/operation.ts'
 import { listProviders } from '../../resources/providers.ts'
-import { allowAnyone, findActor, requireKey } from '../access.ts'
+import { allowAnyone, identifyActor, requireKey } from '../access.ts'
 import { readQuery } from '../body.ts'
 import { describeOperation, type Operation } from '../operation.ts'
 import { defineResource } from '../resource.ts'
@@ -282,3 +284,10 @@ const escapeXml = (text: string) =>
 // and two noncharacters.
 const removeForbidden = (text: string) =>
   text.replace(/[^\t\n\r -\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '')
+
+/** Identifies the caller of a route that needs no key. Returns null without a valid key. */
+const findActor = (gateway: Gateway, request: Request): Promise<Actor | null> =>
+  identifyActor(gateway, request).catch(thrown => {
+    if (GatewayError.from(thrown).type === 'authentication') return null
+    throw thrown
+  })
