@@ -4,10 +4,9 @@ import { basename, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Child, pinSelf } from '../src/cli/bench/children.ts'
 import { enableEverything } from '../src/cli/bench/contenders.ts'
-import { runClosedLoop } from '../src/cli/bench/generator.ts'
+import { openStreams, runClosedLoop } from '../src/cli/bench/generator.ts'
 import { createCpuReader } from '../src/cli/bench/procfs.ts'
 import { computeSpread, shuffle } from '../src/cli/bench/statistics.ts'
-import { openStreams } from '../src/cli/bench/streams.ts'
 import { type Dialect, MODEL, renderCall, type Target } from '../src/cli/bench/wire.ts'
 import {
   CORES,

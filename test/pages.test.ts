@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import type { Subprocess } from 'bun'
-import { hashSecret } from '../src/resources/keys/secret.ts'
+import { hashSecret } from '../src/base/credential.ts'
 import { listBlocks } from './support/documents.ts'
 import { PROGRAM } from './support/server.ts'
 import { readUnit, StandInForSystemd } from './support/systemd.ts'

@@ -6,7 +6,7 @@ import { conflict } from '../base/errors.ts'
 import { type Events, openEvents } from '../base/events.ts'
 import { type Fingerprint, openFingerprint } from '../base/fingerprint.ts'
 import { createRandomIds, type Ids } from '../base/ids.ts'
-import { type Mac, openMac } from '../base/mac.ts'
+import { type Mac, openMac, openMacLate } from '../base/mac.ts'
 import { isLoopback } from '../base/machine.ts'
 import { Mirror, type MirrorPart, PackedMirror } from '../base/mirror.ts'
 import { openSeal, type Seal } from '../base/seal.ts'
@@ -739,15 +739,11 @@ function openSecrets(
 ): Secrets {
   const secret = memoize(() => resolveSecret(data, configured))
   const fingerprint = memoize(() => createFingerprint(secret))
-  let mac: Mac | undefined
   return {
     ...openRecordSecrets(secret),
     derive: (purpose, size) =>
       new Uint8Array(hkdfSync('sha256', secret(), new Uint8Array(0), purpose, size)),
-    mac(text) {
-      mac ??= createMac(secret)
-      return mac(text)
-    },
+    mac: openMacLate(() => createMac(secret)),
     previous: () => {
       const previous = findPreviousSecret(data, previousSecret)
       return previous && { ...openRecordSecrets(() => previous), mac: openMac(previous, 'records') }

@@ -91,6 +91,11 @@ export class Mirror<Value> {
     this.#source.onChange?.([name])
   }
 
+  /** Adds a value whose name is drawn at random: nothing can be derived from it yet. */
+  add(value: Value): void {
+    this.#put(this.#source.getName(value), value)
+  }
+
   /**
    * Writes a change to the store, then applies it to the current value: another change may have
    * come while the store was writing. Returns undefined when the value was deleted meanwhile.

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
+import { Option } from 'commander'
 import { addExamples } from './help.ts'
-import { takePlaces } from './options.ts'
+
 import { createBareProgram, prepareProcess, runProgram } from './program.ts'
 
 /** The commands by the word that names each, in the order of the help. */
@@ -69,6 +70,19 @@ export async function createProgram(word = ''): Promise<Command> {
   addExamples(program)
   takePlaces(program)
   return program
+}
+
+/**
+ * Makes commands that read no data and no config take the options that name them, unread, so that
+ * a line begun for all commands fits each.
+ */
+function takePlaces(command: Command): void {
+  for (const child of command.commands) takePlaces(child)
+  if (command.commands.length > 0) return
+  for (const flags of ['--data <dir>', '--config <file>']) {
+    const option = new Option(flags).hideHelp()
+    if (!command.options.some(({ long }) => long === option.long)) command.addOption(option)
+  }
 }
 
 /** The commands that say what the others are. */

@@ -50,19 +50,6 @@ export const addPlaceOptions = (command: Command): Command =>
       ).helpGroup(COMMON_HEADING),
     )
 
-/**
- * Makes commands that read no data and no config take the options that name them, unread, so that
- * a line begun for all commands fits each.
- */
-export function takePlaces(command: Command): void {
-  for (const child of command.commands) takePlaces(child)
-  if (command.commands.length > 0) return
-  for (const flags of ['--data <dir>', '--config <file>']) {
-    const option = new Option(flags).hideHelp()
-    if (!command.options.some(({ long }) => long === option.long)) command.addOption(option)
-  }
-}
-
 /** Creates the option that names the dialect of a body. It defaults to chat. */
 export const createDialectOption = (names: readonly string[]): Option =>
   new Option('--dialect <dialect>', 'the dialect of the body').choices(names).default('chat')

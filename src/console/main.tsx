@@ -9,10 +9,10 @@ import { Models } from './models.tsx'
 import { NOUNS } from './nouns.data.ts'
 import { Noun } from './nouns.tsx'
 import { Overview } from './overview.tsx'
-import { Dialog, useLoaded, Waiting } from './parts.tsx'
+import { Dialog, Problem, Table, useLoaded, Waiting } from './parts.tsx'
 import { Playground } from './playground.tsx'
-import { link, type Place, usePlace } from './route.ts'
-import { Sessions, SignIn } from './sign-in.tsx'
+import { link, type Place } from './route.ts'
+import { formatTime } from './text.ts'
 
 /** The pages by their places, and whether members have them too. */
 const PAGES: [name: string, title: string, ofMembers: boolean][] = [
@@ -140,3 +140,132 @@ function Page({ name, place, who, session }: ShellProps & { name: string; place:
 
 const element = document.getElementById('page')
 if (element) render(<Console />, element)
+
+/** The ways in: a management key, the organization's account, or an operator's link. */
+function SignIn({ who, onSignedIn }: { who: Who; onSignedIn: () => void }) {
+  const [key, setKey] = useState('')
+  const [error, setError] = useState<Error | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const isPlain = location.protocol === 'http:'
+  return (
+    <>
+      {who.has_sign_in ? (
+        <p>
+          <a class="button primary" href="/auth/start">
+            Sign in with your organization’s account
+          </a>
+        </p>
+      ) : null}
+      <form
+        onSubmit={event => {
+          event.preventDefault()
+          setBusy(true)
+          askConsole('POST', '/session', { key })
+            .then(() => {
+              setKey('')
+              onSignedIn()
+            }, setError)
+            .finally(() => setBusy(false))
+        }}
+      >
+        <div class="field">
+          <label for="sign-in-key">Management key</label>
+          <input
+            id="sign-in-key"
+            type="password"
+            autocomplete="off"
+            required
+            value={key}
+            onInput={event => setKey(event.currentTarget.value)}
+          />
+          <small class="quiet">
+            <code>gateway keys create --management --name console</code> makes one. The browser gets
+            a session for twelve hours, and never keeps the key.
+          </small>
+        </div>
+        <Problem error={error} />
+        <div class="actions">
+          <button type="submit" class="primary" disabled={isBusy}>
+            Sign in
+          </button>
+        </div>
+      </form>
+      {isPlain ? (
+        <p class="quiet">
+          This address is not encrypted, which is right on this machine alone. Elsewhere, set{' '}
+          <code>server.site_url</code> to an https address.
+        </p>
+      ) : null}
+      <p class="quiet">
+        Members can ask an operator for a link: <code>gateway members link you@example.com</code>.
+      </p>
+    </>
+  )
+}
+
+interface Listed {
+  id: string
+  created_at: string
+  expires_at: string
+  is_current: boolean
+}
+
+/** One's own sessions, each of which can be ended. */
+function Sessions() {
+  const loaded = useLoaded(() => askConsole<{ data: Listed[] }>('GET', '/sessions'), [])
+  const end = (id: string) => askConsole('DELETE', `/sessions/${id}`).finally(loaded.reload)
+  return (
+    <>
+      <h1>Sessions</h1>
+      <p class="quiet">Where you are signed in. A session lasts for twelve hours.</p>
+      {loaded.value ? (
+        <Table
+          caption="Sessions"
+          columns={[
+            { title: 'Began', show: one => formatTime(one.created_at) },
+            { title: 'Ends', show: one => formatTime(one.expires_at) },
+            {
+              title: 'Here',
+              show: one =>
+                one.is_current ? (
+                  'this one'
+                ) : (
+                  <button type="button" onClick={() => end(one.id)}>
+                    End it
+                  </button>
+                ),
+            },
+          ]}
+          rows={loaded.value.data}
+        />
+      ) : (
+        <Waiting {...loaded} />
+      )}
+    </>
+  )
+}
+
+function readPlace(): Place {
+  const [path = '', search = ''] = location.hash.replace(/^#\/?/, '').split('?')
+  const parts = path.split('/').filter(Boolean).map(decode)
+  return { parts, query: new URLSearchParams(search) }
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+/** The place that the address names, and each that it comes to name. */
+function usePlace(): Place {
+  const [place, setPlace] = useState(readPlace)
+  useEffect(() => {
+    const update = () => setPlace(readPlace())
+    addEventListener('hashchange', update)
+    return () => removeEventListener('hashchange', update)
+  }, [])
+  return place
+}

@@ -1,24 +1,8 @@
-import { useEffect, useState } from 'preact/hooks'
-
 /** A place in the console, as its address says it: `#/keys/abc?offset=100`. */
 export interface Place {
   /** The parts of the path: a page, and what it is about. */
   parts: string[]
   query: URLSearchParams
-}
-
-function readPlace(): Place {
-  const [path = '', search = ''] = location.hash.replace(/^#\/?/, '').split('?')
-  const parts = path.split('/').filter(Boolean).map(decode)
-  return { parts, query: new URLSearchParams(search) }
-}
-
-function decode(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
 }
 
 /** Renders the address of a place. */
@@ -35,17 +19,6 @@ export function link(parts: string[], query: Record<string, string | number | un
 export function go(to: string, replace = false): void {
   if (replace) location.replace(to)
   else location.hash = to
-}
-
-/** The place that the address names, and each that it comes to name. */
-export function usePlace(): Place {
-  const [place, setPlace] = useState(readPlace)
-  useEffect(() => {
-    const update = () => setPlace(readPlace())
-    addEventListener('hashchange', update)
-    return () => removeEventListener('hashchange', update)
-  }, [])
-  return place
 }
 
 /** Creates what tells whether a text has all words that the query looks for. */

@@ -3,7 +3,9 @@ import { toUsd } from '../base/money.ts'
 import { VERSION } from '../base/version.ts'
 import { Run } from '../engine/run.ts'
 import { getWholeAccount } from '../limits/call-budgets.ts'
+import { canRead } from '../observability/generations/find.ts'
 import type { Generation } from '../observability/generations/store.ts'
+import { getCallStatus } from '../observability/generations.ts'
 import type { Refusal } from '../observability/refusals.ts'
 import type { Actor } from '../resources/actor.ts'
 import { canManageAll } from '../resources/management.ts'
@@ -22,8 +24,6 @@ import {
   type State,
 } from './activity/entries.ts'
 import { ActivityListener, type Viewer } from './activity/listener.ts'
-import { listPast } from './activity/past.ts'
-import { Totals } from './activity/totals.ts'
 import type { ExtensionWorld } from './world.ts'
 
 /** In milliseconds, between two entries about the state of the server. */
@@ -368,3 +368,98 @@ const buildViewer = (world: ExtensionWorld, actor: Actor): Viewer => ({
 const maySee = ({ workspace_id, user_id }: Viewer, owner: Owner | null): boolean =>
   (workspace_id === null || workspace_id === owner?.workspace_id) &&
   (user_id === null || user_id === owner?.user_id)
+
+/** How many times to the first part are kept between two entries. */
+const MOST_SAMPLES = 1_000
+
+type Counted = Pick<
+  State,
+  | 'milliseconds'
+  | 'finished'
+  | 'failed'
+  | 'refused'
+  | 'tokens_prompt'
+  | 'tokens_completion'
+  | 'cost'
+  | 'first_part_p50'
+  | 'first_part_p95'
+>
+
+/** What the calls since the last `take` came to. */
+class Totals {
+  #since: number
+  #finished = 0
+  #failed = 0
+  #refused = 0
+  #prompt = 0
+  #completion = 0
+  #nanos = 0n
+  #latencies: number[] = []
+
+  /** Takes the time in steady milliseconds. */
+  constructor(now: number) {
+    this.#since = now
+  }
+
+  count(call: Generation): void {
+    this.#finished += 1
+    if (getCallStatus(call) >= 400) this.#failed += 1
+    this.#prompt += call.native_tokens_prompt
+    this.#completion += call.native_tokens_completion
+    this.#nanos += call.total_cost ?? 0n
+    if (call.latency !== null && this.#latencies.length < MOST_SAMPLES)
+      this.#latencies.push(call.latency)
+  }
+
+  countRefusals(count: number): void {
+    this.#refused += count
+  }
+
+  /** Returns the sums, and begins again. */
+  take(now: number): Counted {
+    const latencies = this.#latencies.sort((a, b) => a - b)
+    const counted = {
+      milliseconds: Math.round(now - this.#since),
+      finished: this.#finished,
+      failed: this.#failed,
+      refused: this.#refused,
+      tokens_prompt: this.#prompt,
+      tokens_completion: this.#completion,
+      cost: toUsd(this.#nanos),
+      first_part_p50: pickRank(latencies, 0.5),
+      first_part_p95: pickRank(latencies, 0.95),
+    }
+    this.#since = now
+    this.#finished = this.#failed = this.#refused = this.#prompt = this.#completion = 0
+    this.#nanos = 0n
+    this.#latencies = []
+    return counted
+  }
+}
+
+const pickRank = (sorted: number[], share: number): number | null =>
+  sorted[Math.ceil(share * sorted.length) - 1] ?? null
+
+/**
+ * Lists the calls that finished last, as the feed told them, oldest first: of the newest `count` of
+ * the gateway those that the actor may see. Where the store cannot be read it is an alarm.
+ */
+async function listPast(
+  world: ExtensionWorld,
+  actor: Actor,
+  count: number,
+): Promise<ActivityEntry[]> {
+  try {
+    const newest = await world.store.generations.list({}, Math.min(count, MOST_PAST))
+    return newest
+      .filter(call => canRead(world, actor, call))
+      .reverse()
+      .map(call => buildCallFinished(world, call.settled_at, call))
+  } catch {
+    const at = world.clock.now().toISOString()
+    return [{ type: 'alarm', at, name: 'past.unreadable', message: 'Past calls cannot be read' }]
+  }
+}
+
+/** How many past calls a listener may be told of. */
+export const MOST_PAST = 1_000

@@ -1,8 +1,8 @@
 import { type GatewayError, invalid, unavailable } from '../base/errors.ts'
 import { JobError, JobWorker, type JobWorkerOptions } from '../base/job-worker.ts'
+import { startWorkerAtOnce } from '../base/worker.ts'
 import type { DocumentText } from '../engine/traffic/read-documents.ts'
 import { mayBeDocument } from './documents/detect.ts'
-import { startWorker } from './documents/start-worker.ts'
 
 /**
  * What the Worker answers: the text, or why there is none. An `unknown` document is none of the
@@ -84,3 +84,14 @@ function toError(thrown: unknown, name: string): GatewayError {
   if (problem === 'closed') return unavailable('The gateway is shutting down')
   return invalid(`${name}: expected a document that can be read in time and memory`)
 }
+
+/** Starts the Worker that reads documents. It does not keep the process alive. */
+export const startWorker = (): Worker => startWorkerAtOnce(getWorkerUrl())
+
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable ? './extensions/documents/worker.ts' : './documents/worker.ts',
+    import.meta.url,
+  )

@@ -1,5 +1,5 @@
 import { JobWorker, type JobWorkerOptions } from '../base/job-worker.ts'
-import { startWorker } from './healing/start-worker.ts'
+import { startWorkerAtOnce } from '../base/worker.ts'
 
 /** A text that should be JSON. */
 export interface HealingRequest {
@@ -60,3 +60,14 @@ export function openHealer(replace: Partial<JobWorkerOptions> = {}): Healer {
     close: () => worker.close(),
   }
 }
+
+/** Starts the Worker that mends texts. It does not keep the process alive. */
+const startWorker = (): Worker => startWorkerAtOnce(getWorkerUrl())
+
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable ? './extensions/healing/worker.ts' : './healing/worker.ts',
+    import.meta.url,
+  )

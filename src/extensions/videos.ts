@@ -1,11 +1,12 @@
+import { type Static, Type } from '@sinclair/typebox'
 import { getIsoTime } from '../base/clock.ts'
 import { conflict, requireFound } from '../base/errors.ts'
+import { closed, Id, oneOf } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
 import { resolveWorkspaceId } from '../resources/management.ts'
-import { isOwnJob, type VideoJob } from '../resources/videos.ts'
+import { isOwnJob, VIDEO_STATUSES, type VideoJob } from '../resources/videos.ts'
 import { type CallbackWorld, deriveCallbackSecret } from './videos/callback.ts'
 import { openVideoContent, type RangeWish, type VideoContent } from './videos/content.ts'
-import type { VideoContentQuery, VideoQuery, VideoSecretQuery } from './videos/schema.ts'
 import { showVideo, showVideoToOperator } from './videos/view.ts'
 
 /** What this noun needs beside the inference world: where users find the gateway. */
@@ -82,3 +83,24 @@ export async function showCallbackSecret(
   const id = resolveWorkspaceId(world, actor, workspace_id)
   return { data: { workspace_id: id, secret: deriveCallbackSecret(world, id) } }
 }
+
+/** The query of `GET /videos/{jobId}/content`. */
+export const VideoContentQuery = Type.Object(
+  { index: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000 })) },
+  closed,
+)
+export type VideoContentQuery = Static<typeof VideoContentQuery>
+
+/** Which jobs operators list. */
+export const VideoQuery = Type.Object(
+  {
+    workspace_id: Type.Optional(Id),
+    status: Type.Optional(oneOf(...VIDEO_STATUSES)),
+  },
+  closed,
+)
+export type VideoQuery = Static<typeof VideoQuery>
+
+/** Whose secret operators ask for. */
+export const VideoSecretQuery = Type.Object({ workspace_id: Type.Optional(Id) }, closed)
+export type VideoSecretQuery = Static<typeof VideoSecretQuery>

@@ -5,7 +5,8 @@ import { overlay } from '../base/mirror.ts'
 import { renderDollars, toNanos } from '../base/money.ts'
 import type { Actor } from '../resources/actor.ts'
 import { requireManagedWorkspace } from '../resources/workspaces.ts'
-import { INTERVALS, parseInterval, toPeriod } from './budgets/interval.ts'
+import type { Interval } from './budgets/interval.ts'
+import { INTERVALS, toPeriod } from './budgets/interval.ts'
 import type { BudgetInput } from './budgets/schema.ts'
 import type { Budget } from './budgets/store.ts'
 import { auditBudget, showBudget } from './budgets/view.ts'
@@ -163,3 +164,10 @@ const listWorkspaceBudgets = (
   workspace_id: string,
 ): Budget[] =>
   INTERVALS.flatMap(interval => budgets.get(buildBudgetName({ workspace_id, interval })) ?? [])
+
+/** Parses the interval in a path. Throws 400. */
+function parseInterval(text: string): Interval {
+  const interval = INTERVALS.find(candidate => candidate === text)
+  if (!interval) throw invalid(`interval: expected one of ${INTERVALS.join(', ')}`, 'interval')
+  return interval
+}

@@ -6,14 +6,19 @@ import { allowsProvider } from '../limits/rules.ts'
 import type { Actor } from '../resources/actor.ts'
 import { listUsableByokKeys } from '../resources/byok.ts'
 import type { BlobDraft } from '../resources/files/blobs.ts'
-import { checkFilename } from '../resources/files/names.ts'
 import { LARGEST_FILE } from '../resources/files/quota.ts'
 import type { FileScope, ProviderFileQuery } from '../resources/files/schema.ts'
 import type { StoredFile } from '../resources/files/store.ts'
 import { TypeDetector } from '../resources/files/type.ts'
 import { type FileShape, showDeletedFile, showFile, showFileList } from '../resources/files/view.ts'
 import type { FileWorld } from '../resources/files/world.ts'
-import { checkPurpose, explainFullDisk, findStart, resolveScope } from '../resources/files.ts'
+import {
+  checkFilename,
+  checkPurpose,
+  explainFullDisk,
+  findStart,
+  resolveScope,
+} from '../resources/files.ts'
 import type { Provider } from '../resources/providers/provider.ts'
 import type { Attachment } from '../translation/protocols/protocol.ts'
 import { authorize } from './authorize.ts'

@@ -1,9 +1,10 @@
 import { compareTexts } from '../base/sorting.ts'
 import type { Actor } from '../resources/actor.ts'
+import { canManageAll } from '../resources/management.ts'
 import type { ActivityWorld } from './activity.ts'
 import { DIMENSIONS, type Dimension } from './analytics/dimensions.ts'
-import { computeMetric, type ResultGroup, ResultGroups } from './analytics/groups.ts'
-import { findLabels } from './analytics/labels.ts'
+import { type ResultGroup, ResultGroups } from './analytics/groups.ts'
+import type { Metric } from './analytics/metrics.ts'
 import { METRICS } from './analytics/metrics.ts'
 import {
   type AnalyticsQuery,
@@ -300,4 +301,52 @@ const JUDGES: Record<Comparison, Judge> = {
   gte: compare(order => order >= 0),
   lt: compare(order => order < 0),
   lte: compare(order => order <= 0),
+}
+
+/** Returns what people call a value; undefined if they call it as it is. */
+type FindLabel = (value: string) => string | undefined
+
+type MakeLabels = (world: ActivityWorld, actor: Actor, ids: string[]) => Promise<FindLabel>
+
+/**
+ * How the values of some dimensions are shown: keys, members, workspaces and apps by their names.
+ * The addresses of members are the organization's.
+ */
+const FIELD_LABELS: Record<string, MakeLabels> = {
+  async api_key_id({ memory: { keys } }) {
+    return hash => (hash === '' ? 'No key' : keys.get(hash)?.name || keys.get(hash)?.label)
+  },
+  async workspace({ memory: { workspaces } }) {
+    return id => workspaces.get(id)?.name
+  },
+  async user(world, actor, ids) {
+    const members = canManageAll(world, actor) ? await world.store.members.byIds(ids) : []
+    const emails = new Map(members.map(({ id, email }) => [id, email]))
+    return id => emails.get(id)
+  },
+  async app({ store }) {
+    const apps = await store.rollups.listApps()
+    const names = new Map(apps.map(({ id, name }) => [String(id), name]))
+    return id => (id === '0' ? 'Unknown' : names.get(id))
+  },
+}
+
+/** Finds how the values of dimensions in some groups are shown, in the order of the dimensions. */
+const findLabels = (
+  world: ActivityWorld,
+  actor: Actor,
+  dimensions: Dimension[],
+  groups: ResultGroup[],
+): Promise<(FindLabel | undefined)[]> =>
+  Promise.all(
+    dimensions.map(async ({ name }, i) => {
+      const ids = new Set(groups.map(({ values }) => values[i] ?? ''))
+      return FIELD_LABELS[name]?.(world, actor, [...ids])
+    }),
+  )
+
+/** Computes a metric of a group. */
+function computeMetric(metric: Metric, { sums, measured }: ResultGroup): number | null {
+  if ('compute' in metric) return metric.compute(sums)
+  return metric.reduce(measured.get(metric.measure) ?? [])
 }

@@ -9,13 +9,14 @@ import type { Actor } from '../resources/actor.ts'
 import { defineAudit, identifyById } from '../resources/audit/entry.ts'
 import { requireManaged, resolveWorkspaceId } from '../resources/management.ts'
 import { DROPPED_AT_ONCE } from './destinations/deliveries/store.ts'
-import { checkFilterRules } from './destinations/filter-rules.ts'
 import type { DestinationKind, DestinationType } from './destinations/kind.ts'
 import type { DestinationConfig, OpenedDestination } from './destinations/opened.ts'
+import type { FilterRule, FilterRules } from './destinations/schema.ts'
 import {
   CHANGEABLE,
   type DestinationChange,
   type DestinationQuery,
+  FILTER_FIELDS,
   type NewDestination,
 } from './destinations/schema.ts'
 import { checkConfig } from './destinations/settings.ts'
@@ -431,3 +432,38 @@ export async function readDestinations(
     openDestination(world, destination, world.memory.destinations.get(destination.id)),
   )
 }
+
+const NUMERIC = ['equals', 'not_equals', 'gt', 'lt', 'gte', 'lte']
+
+const TEXTUAL = [
+  ...['equals', 'not_equals', 'contains', 'not_contains', 'regex', 'starts_with', 'ends_with'],
+  ...['exists', 'not_exists'],
+]
+
+/**
+ * Checks what the schema of filter rules cannot say: that the operator suits its field, and the
+ * value its operator. Throws 400 naming the field of the rule.
+ */
+async function checkFilterRules(rules: FilterRules): Promise<void> {
+  for (const [i, group] of rules.groups.entries())
+    for (const [k, rule] of group.rules.entries())
+      await checkRule(rule as FilterRule, `filter_rules.groups.${i}.rules.${k}`)
+}
+
+async function checkRule({ field, operator, value }: FilterRule, path: string): Promise<void> {
+  const isNumber = FILTER_FIELDS[field] === 'number'
+  const operators = isNumber ? NUMERIC : TEXTUAL
+  if (!operators.includes(operator))
+    throw refusal(`${path}.operator`, `one of ${operators.join(', ')} for ${field}`)
+  if (operator === 'exists' || operator === 'not_exists') {
+    if (value !== undefined) throw refusal(`${path}.value`, `nothing for ${operator}`)
+    return
+  }
+  const expected = isNumber ? 'number' : 'string'
+  if (typeof value !== expected) throw refusal(`${path}.value`, `a ${expected} for ${field}`)
+  if (operator !== 'regex') return
+  const { getPatternProgram } = await import('../limits/patterns.ts')
+  getPatternProgram(String(value), `${path}.value`)
+}
+
+const refusal = (path: string, expected: string) => invalid(`${path}: expected ${expected}`, path)

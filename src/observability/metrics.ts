@@ -1,5 +1,5 @@
 import { VERSION } from '../base/version.ts'
-import { countSpentKeys } from '../resources/keys/view.ts'
+import { countSpentKeys } from '../resources/keys.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import type { Generation } from './generations/store.ts'
 import {

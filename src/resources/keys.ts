@@ -1,16 +1,16 @@
-import { getIsoTime, yieldToEventLoop } from '../base/clock.ts'
+import { getIsoTime, type Period, yieldToEventLoop } from '../base/clock.ts'
+import { addChecksum, hashSecret, maskSecret } from '../base/credential.ts'
 import { conflict, denied, invalid, requireFound } from '../base/errors.ts'
 import { omitUndefined, pickDefined } from '../base/json.ts'
 import { overlay } from '../base/mirror.ts'
-import { toNanos } from '../base/money.ts'
+import { toNanos, toUsd } from '../base/money.ts'
 import { compareTexts } from '../base/sorting.ts'
 import type { Region } from '../language/call.ts'
 import type { Actor } from './actor.ts'
+import { defineAudit } from './audit/entry.ts'
 import { KEY_MARKS } from './keys/mirror.ts'
 import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
-import { addChecksum, hashSecret, maskSecret } from './keys/secret.ts'
 import type { Key } from './keys/store.ts'
-import { auditKey, showKey } from './keys/view.ts'
 import {
   canManageAll,
   listOwnWorkspaces,
@@ -33,6 +33,7 @@ export async function createKey(
 ) {
   const plaintext = createPlaintext(world)
   const key = await insertKey(world, actor, input, { ...describeSecret(plaintext), kind })
+  world.memory.keys.add(key)
   return { data: showKey(world, key), key: plaintext }
 }
 
@@ -60,6 +61,7 @@ export async function importKey(
   if (keys.get(secret.hash) ?? keys.findBySecret(secret.hash, world.clock.now()))
     throw conflict('There is a key with this hash')
   const key = await insertKey(world, actor, input, { ...secret, kind: 'inference' })
+  keys.set(key)
   return { data: showKey(world, key) }
 }
 
@@ -83,7 +85,6 @@ async function insertKey(
   const owner = { kind, workspace_id, isUnscoped, creator_user_id }
   const key: Key = { ...buildKeyFields(input, now), ...secret, ...owner }
   await world.store.keys.insert(key, auditKey(world, actor, null, key))
-  world.memory.keys.set(key)
   return key
 }
 
@@ -326,4 +327,81 @@ export function requireManagedKey(world: IdentityWorld, actor: Actor, hash: stri
   const key = world.memory.keys.get(hash)
   if (actor.kind !== 'member') return requireManaged(world, actor, key, 'API key')
   return requireFound(key && isOwnKey(actor, key) ? key : undefined, 'API key')
+}
+
+/** Shows a key in its wire form, with its spending. */
+export function showKey(world: IdentityWorld, key: Key) {
+  const spend = (period: Period | null, byok: boolean) =>
+    toUsd(world.ledger.getSpent(`key ${key.hash}`, period, byok))
+  return {
+    hash: key.hash,
+    name: key.name,
+    label: key.label,
+    disabled: key.disabled,
+    limit: key.limit === null ? null : toUsd(key.limit),
+    limit_remaining: computeLimitRemaining(world, key),
+    limit_reset: key.limit_reset,
+    include_byok_in_limit: key.include_byok_in_limit,
+    usage: spend(null, false),
+    usage_daily: spend('daily', false),
+    usage_weekly: spend('weekly', false),
+    usage_monthly: spend('monthly', false),
+    byok_usage: spend(null, true),
+    byok_usage_daily: spend('daily', true),
+    byok_usage_weekly: spend('weekly', true),
+    byok_usage_monthly: spend('monthly', true),
+    created_at: key.created_at,
+    updated_at: key.updated_at,
+    expires_at: key.expires_at,
+    creator_user_id: key.creator_user_id,
+    external_user: key.external_user,
+    workspace_id: key.workspace_id,
+  }
+}
+
+function computeLimitRemaining(world: IdentityWorld, key: Key): number | null {
+  const left = computeLeft(world, key)
+  return left === null ? null : toUsd(left)
+}
+
+/** Computes what a key may still spend, in nano-dollars; null without a limit. */
+function computeLeft(
+  { ledger }: Pick<IdentityWorld, 'ledger'>,
+  { hash, limit, limit_reset, include_byok_in_limit: byok }: Key,
+): bigint | null {
+  if (limit === null) return null
+  const spent =
+    ledger.getSpent(`key ${hash}`, limit_reset, false) +
+    (byok ? ledger.getSpent(`key ${hash}`, limit_reset, true) : 0n)
+  const left = limit - spent - ledger.getHeld(`key ${hash}`, byok)
+  return left > 0n ? left : 0n
+}
+
+/** Counts the enabled keys that have spent nine tenths of their limit, and those that have it all. */
+export function countSpentKeys(world: Pick<IdentityWorld, 'ledger' | 'memory'>) {
+  const counts = { near: 0, spent: 0 }
+  for (const key of world.memory.keys.listMarked(KEY_MARKS.limited)) {
+    const left = key.disabled ? null : computeLeft(world, key)
+    if (left === null || left * 10n > (key.limit ?? 0n)) continue
+    if (left === 0n) counts.spent += 1
+    else counts.near += 1
+  }
+  return counts
+}
+
+/** Creates the audit entry of a change of a key. */
+export const auditKey = defineAudit<Key>('keys', {
+  identify: ({ hash, workspace_id }) => ({ id: hash, workspace_id }),
+  show: showAuditedKey,
+})
+
+// The hash of a partner's key stays private. Its fingerprint still shows whether two are equal.
+function showAuditedKey(
+  { external_api_key_hash, ...key }: Key,
+  { secrets }: IdentityWorld,
+): object {
+  return {
+    ...key,
+    external_api_key: external_api_key_hash && secrets.fingerprint(external_api_key_hash),
+  }
 }

@@ -1,14 +1,14 @@
 import { getIsoTime } from '../base/clock.ts'
 import { maskCredential, replaceCredentials } from '../base/credential.ts'
 import { denied, invalid, notFound, requireFound } from '../base/errors.ts'
-import { isObject, isRawJson } from '../base/json.ts'
+import { isLargeJson, isObject, isRawJson } from '../base/json.ts'
 import { overlay } from '../base/mirror.ts'
 import { PAGE_SIZE, toPage } from '../base/pages.ts'
 import { compareNewestFirst } from '../base/sorting.ts'
 import type { Actor } from './actor.ts'
 import { defineAudit, identifyById } from './audit/entry.ts'
 import type { CatalogWorld } from './catalog-world.ts'
-import { checkDraftSize, type PresetDraft } from './presets/draft.ts'
+import type { PresetDraft } from './presets/draft.ts'
 import { buildPresetQuota } from './presets/quota.ts'
 import type { PresetChange, PresetQuery } from './presets/schema.ts'
 import type { DesignatedPreset, Preset, PresetVersion } from './presets/store.ts'
@@ -299,3 +299,18 @@ const showDesignated = (preset: DesignatedPreset): DesignatedPreset => ({
 
 /** Makes the audit entry of a change of a preset. */
 const auditPreset = defineAudit<Preset>('presets', { identify: identifyById })
+
+/**
+ * The most bytes of a version, system prompt and config together. It stays in memory as long as it
+ * is current.
+ */
+const MAX_BYTES = 256 * 1024
+
+/** Throws 400 for a draft that is too large to keep. */
+function checkDraftSize({ system_prompt, config }: PresetDraft): void {
+  // What is large has more bytes than that, and need not be counted.
+  const size = isLargeJson(config)
+    ? Number.POSITIVE_INFINITY
+    : Buffer.byteLength(system_prompt ?? '') + Buffer.byteLength(JSON.stringify(config))
+  if (size > MAX_BYTES) throw invalid(`body: expected at most ${MAX_BYTES} bytes to keep`)
+}

@@ -1,5 +1,5 @@
 import type { Gateway } from '../app/gateway.ts'
-import { denied, GatewayError, unauthenticated } from '../base/errors.ts'
+import { denied, unauthenticated } from '../base/errors.ts'
 import { type Actor, identify, recognize } from '../resources/actor.ts'
 import { identifyScim } from '../resources/scim/tokens.ts'
 import { findSession } from '../resources/sign-ins.ts'
@@ -109,13 +109,6 @@ export async function identifyActor(gateway: Gateway, request: Request): Promise
   if (!session) throw unauthenticated('This session is over: sign in again')
   return session.actor
 }
-
-/** Identifies the caller of a route that needs no key. Returns null without a valid key. */
-export const findActor = (gateway: Gateway, request: Request): Promise<Actor | null> =>
-  identifyActor(gateway, request).catch(thrown => {
-    if (GatewayError.from(thrown).type === 'authentication') return null
-    throw thrown
-  })
 
 /** Requires nothing. Declares that a group of routes needs no key, and bounds their bodies. */
 export const allowAnyone =

@@ -1,7 +1,7 @@
 import type { Gateway } from '../app/gateway.ts'
 import { denied } from '../base/errors.ts'
 import { getConsoleUrl } from '../config.ts'
-import { findSession, type Session } from '../resources/sign-ins.ts'
+
 import { readBundle } from './console/bundle.ts'
 
 const PAGE = `<!doctype html>
@@ -115,15 +115,6 @@ export function readConsoleSession(gateway: Gateway, request: Request): string |
   const site = headers.get('sec-fetch-site')
   if (site !== null && site !== 'same-origin') return undefined
   return readCookie(request, getCookieName(gateway)) || undefined
-}
-
-/** Finds the session of the console that a request belongs to; undefined without one. */
-export async function findConsoleSession(
-  gateway: Gateway,
-  request: Request,
-): Promise<Session | undefined> {
-  const secret = readConsoleSession(gateway, request)
-  return secret === undefined ? undefined : findSession(gateway, secret)
 }
 
 /** Reads one cookie of a request. */

@@ -12,6 +12,7 @@ import {
   type Connection,
   type ConnectionWorld,
   Descriptors,
+  findConnection,
   toServerSeconds,
 } from './connections.ts'
 import { buildDoorTable, enterByVersion, isBehindDoor } from './doors.ts'
@@ -20,7 +21,7 @@ import { readPath, readRequestId } from './headers.ts'
 import { findOriginal, IDEMPOTENCY_KEY, withIdempotency } from './idempotency.ts'
 import { type GivenSocket, useSocket } from './listen/given-socket.ts'
 import { listPaths, openOwnMetrics, type SharedPort } from './paths.ts'
-import { createProbeAnswer } from './readiness.ts'
+import { renderHealth, renderReadiness } from './readiness.ts'
 import { noteRefusal } from './refusals.ts'
 import { buildTargetTable, refuseTarget } from './request-target.ts'
 
@@ -213,6 +214,20 @@ export function listen(
       await server.stop(true)
     },
   }
+}
+
+/**
+ * Creates the function that answers probes of health and readiness without the app: they are the
+ * first requests of most servers, before there is one. Returns undefined for all other requests.
+ */
+export function createProbeAnswer(gateway: Gateway): (request: Request) => Response | undefined {
+  const probes = new Map<string, (request: Request) => Response>([
+    ['/health', () => renderHealth(gateway)],
+    ['/healthz', () => renderHealth(gateway)],
+    ['/ready', request => renderReadiness(gateway, findConnection(request))],
+  ])
+  return request =>
+    request.method === 'GET' ? probes.get(readPath(request))?.(request) : undefined
 }
 
 const createConnectionWorld = (gateway: Gateway, descriptors: Descriptors) => ({

@@ -1,6 +1,5 @@
 import type { Gateway } from '../app/gateway.ts'
-import { type Connection, findConnection } from './connections.ts'
-import { readPath } from './headers.ts'
+import type { Connection } from './connections.ts'
 
 /** Finds why calls cannot be served now, in a few words. Undefined if they can. */
 export function findUnreadiness(
@@ -10,20 +9,6 @@ export function findUnreadiness(
   if (traffic.calls.draining) return 'draining'
   if (!recorder.healthy) return 'the store takes no records'
   return connection?.lacksDescriptors ? 'too many connections' : undefined
-}
-
-/**
- * Creates the function that answers probes of health and readiness without the app: they are the
- * first requests of most servers, before there is one. Returns undefined for all other requests.
- */
-export function createProbeAnswer(gateway: Gateway): (request: Request) => Response | undefined {
-  const probes = new Map<string, (request: Request) => Response>([
-    ['/health', () => renderHealth(gateway)],
-    ['/healthz', () => renderHealth(gateway)],
-    ['/ready', request => renderReadiness(gateway, findConnection(request))],
-  ])
-  return request =>
-    request.method === 'GET' ? probes.get(readPath(request))?.(request) : undefined
 }
 
 // The previous config stays in use, so the process is alive. But monitoring must see the rejection.

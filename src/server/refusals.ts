@@ -1,7 +1,7 @@
 import type { Gateway } from '../app/gateway.ts'
+import { hashSecret, maskSecret } from '../base/credential.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { Actor } from '../resources/actor.ts'
-import { hashSecret, maskSecret } from '../resources/keys/secret.ts'
 import { readPath } from './headers.ts'
 
 /** What is known of a refused request beside its headers. */

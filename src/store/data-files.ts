@@ -77,16 +77,3 @@ export function syncPath(path: string): void {
 /** Whether this is a system error with this code. */
 export const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code
-
-/** Names the file in what SQLite throws, which does not. */
-export const nameFile = (thrown: unknown, path: string): unknown =>
-  thrown instanceof Error && 'code' in thrown ? Object.assign(thrown, { path }) : thrown
-
-/** Does something with the database at a path, which is named in what SQLite throws. */
-export function nameDatabase<T>(path: string, work: () => T): T {
-  try {
-    return work()
-  } catch (thrown) {
-    throw nameFile(thrown, path)
-  }
-}

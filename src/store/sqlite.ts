@@ -1,9 +1,8 @@
 import { Database } from 'bun:sqlite'
-import { Kysely, SqliteDialect } from 'kysely'
+import { Kysely, SqliteDialect, sql } from 'kysely'
 import { systemClock } from '../base/clock.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
 import { FreshCalls } from '../observability/rollups/calls.ts'
-import { nameDatabase } from './data-files.ts'
 import { replaceMethods } from './methods.ts'
 import { type GivenSecret, requireOwnSecret } from './own-secret.ts'
 import type { RecordLog } from './record-log.ts'
@@ -14,6 +13,8 @@ import { createInspector } from './sql/inspection.ts'
 import { createRollupStore } from './sql/rollups.ts'
 import { createSealer } from './sql/seals/changes.ts'
 import type { Tables } from './sql/tables.ts'
+import type { OpenReader } from './sql/turns.ts'
+import { createSomeReader } from './sql/turns.ts'
 import { Recording } from './sqlite/generations/recording.ts'
 import { openInspected, runCheck } from './sqlite/inspection.ts'
 import {
@@ -26,11 +27,11 @@ import {
   SCHEMA,
 } from './sqlite/migrations.ts'
 import { Messages } from './sqlite/outbox/messages.ts'
-import { createRead, createReader, ENDPOINT_ID } from './sqlite/reader.ts'
+import { createRead, ENDPOINT_ID } from './sqlite/reader.ts'
 import { readSealedData } from './sqlite/seals/own-secret.ts'
 import { readSealedColumns } from './sqlite/seals/tables.ts'
 import { createSealStore } from './sqlite/seals.ts'
-import { createWriters } from './sqlite/write.ts'
+import { createWriters, nameDatabase } from './sqlite/write.ts'
 import { createLogCopier } from './sqlite/write-log/copier.ts'
 import { applyLogLimits, createWriteLogStore } from './sqlite/write-log.ts'
 import type { Store } from './store.ts'
@@ -234,3 +235,32 @@ function createVersionReader(db: Database): () => Promise<number> {
   const statement = db.query('pragma data_version')
   return async () => (statement.get() as { data_version: number }).data_version
 }
+
+/** Creates the function that opens a table of a SQLite database for reading in turns. */
+const createReader =
+  (kysely: Kysely<Tables>): OpenReader =>
+  (table, renderRow) => {
+    const from = sql.table(table)
+    const row = renderRow(items => sql<string>`json_array(${sql.join(items)})`)
+    return {
+      async findNext(after) {
+        const found = sql<{ place: number | bigint | null }>`
+        select min(rowid) as place from ${from} where rowid > ${after}
+      `
+        const place = (await found.execute(kysely)).rows[0]?.place ?? null
+        return place === null ? null : Number(place)
+      },
+      // Not by a count of rows: to stop after so many, SQLite copies each before it is used.
+      async read(first, last) {
+        const page = sql<{ rows: Uint8Array | null; count: number | bigint }>`
+        select cast(group_concat(${row}, char(10)) as blob) as rows, count(*) as count
+        from ${from} where rowid between ${first} and ${last}
+      `
+        const [{ rows, count }] = (await page.execute(kysely)).rows as [
+          { rows: Uint8Array | null; count: number | bigint },
+        ]
+        return { rows, count: Number(count) }
+      },
+      readSome: createSomeReader(kysely, from, row),
+    }
+  }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { hashSecret } from '../../src/resources/keys/secret.ts'
+import { hashSecret } from '../../src/base/credential.ts'
 import { runCommand } from '../support/commands.ts'
 
 let data: string

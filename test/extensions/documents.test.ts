@@ -231,7 +231,7 @@ describe('the reader', () => {
   test('X-44 refuses a document that takes too long, and reads the next', async () => {
     // The first Worker never answers; the second is a real one.
     const silent = new Worker(URL.createObjectURL(new Blob(['self.onmessage = () => {}'])))
-    const { startWorker } = await import('../../src/extensions/documents/start-worker.ts')
+    const { startWorker } = await import('../../src/extensions/documents.ts')
     const workers = [silent]
     const impatient = openDocuments({
       startWorker: () => workers.shift() ?? startWorker(),

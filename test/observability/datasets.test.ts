@@ -2,8 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { requireValid } from '../../src/base/body.ts'
 import { ActivityQuery, getActivity } from '../../src/observability/activity.ts'
-import { getBenchmarks } from '../../src/observability/benchmarks.ts'
-import { getTaskClassifications } from '../../src/observability/classifications.ts'
+import { getBenchmarks, getTaskClassifications } from '../../src/observability/benchmarks.ts'
 import { AppRankingsQuery, getAppRankings } from '../../src/observability/datasets/app-rankings.ts'
 import {
   getRankingsDaily,

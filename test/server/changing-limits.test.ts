@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { hashSecret } from '../../src/resources/keys/secret.ts'
+import { hashSecret } from '../../src/base/credential.ts'
 import { findFaults, readBooks, toNanos } from '../support/books.ts'
 import {
   fetchGeneration,

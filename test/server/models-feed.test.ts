@@ -4,7 +4,7 @@ import { toPublicModel } from '../../src/resources/models/view.ts'
 import { getModel } from '../../src/resources/models.ts'
 import { createScimToken } from '../../src/resources/scim/tokens.ts'
 import { createApp } from '../../src/server/app.ts'
-import { renderModelsFeed } from '../../src/server/models-feed.ts'
+import { renderModelsFeed } from '../../src/server/routes/models.ts'
 import { testGateway } from '../support/gateway.ts'
 
 test('a feed is well-formed for every model name', async () => {

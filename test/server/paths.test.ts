@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createApp } from '../../src/server/app.ts'
+import { createProbeAnswer } from '../../src/server/listen.ts'
 import { listPaths, openOwnMetrics } from '../../src/server/paths.ts'
-import { createProbeAnswer } from '../../src/server/readiness.ts'
 import { testGateway } from '../support/gateway.ts'
 
 test.each([{}, { metrics_address: '127.0.0.1:9' }])(

@@ -1,6 +1,6 @@
 import type { Database } from 'bun:sqlite'
+import { hashSecret } from '../../src/base/credential.ts'
 import type { HeldCall } from '../../src/limits/ledger.ts'
-import { hashSecret } from '../../src/resources/keys/secret.ts'
 import { listHeldCalls as readHeldCalls } from '../../src/store/hold-journal.ts'
 import { runCommand } from './commands.ts'
 import { openDatabase } from './database.ts'

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isListening } from './connection.ts'
+import { Connection } from './connection.ts'
 
 /** A running program that listens. `stop` ends it and waits until it is gone. */
 export type Child = {
@@ -104,4 +104,15 @@ async function stopChild(child: Bun.Subprocess, signal: NodeJS.Signals): Promise
 
 function readTail(path: string): string {
   return readFileSync(path, 'utf8').slice(-1_000)
+}
+
+/** Tells whether a program takes connections at an address. */
+function isListening(url: string): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const open = (connection: Connection) => {
+    resolve(true)
+    connection.leave()
+  }
+  new Connection(url, { open, data: () => undefined, close: () => resolve(false) })
+  return promise
 }

@@ -62,17 +62,6 @@ export class Connection {
   }
 }
 
-/** Tells whether a program takes connections at an address. */
-export function isListening(url: string): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const open = (connection: Connection) => {
-    resolve(true)
-    connection.leave()
-  }
-  new Connection(url, { open, data: () => undefined, close: () => resolve(false) })
-  return promise
-}
-
 /** Sends one request to a path without a body, and returns the whole answer as text. */
 export function getText(url: string, path: string): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>()

@@ -95,7 +95,7 @@ function checkFlags(flags: Flags): void {
 }
 
 async function redate(gateway: Gateway, actor: Actor, flags: Flags): Promise<void> {
-  const core = await import('../../app/doctor/redate.ts')
+  const core = await import('../../app/doctor.ts')
   const input = parseInput(core.Redating, { reason: flags.reason })
   await core.redateSpend(gateway, actor, input, {
     system_user: userInfo().username,

@@ -3,13 +3,9 @@ import { defineNoun, defineVerbs, printData, withInput } from '../noun.ts'
 import { print } from '../output.ts'
 import { learnSiteUrl } from '../site-url.ts'
 
-const verb = defineVerbs(
-  async () => ({
-    ...(await import('../../extensions/videos.ts')),
-    ...(await import('../../extensions/videos/schema.ts')),
-  }),
-  { args: { id: 'its id, as POST /videos answers it' } },
-)
+const verb = defineVerbs(async () => import('../../extensions/videos.ts'), {
+  args: { id: 'its id, as POST /videos answers it' },
+})
 
 /** `gateway videos`: the jobs that make videos at providers. */
 export const createVideosCommand = () =>

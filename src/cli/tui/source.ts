@@ -2,7 +2,7 @@ import type { explainGeneration } from '../../app/past-request.ts'
 import type { listBudgets } from '../../limits/budgets.ts'
 import type { Rate } from '../../limits/rates.ts'
 import type { getGeneration } from '../../observability/generations.ts'
-import type { showKey } from '../../resources/keys/view.ts'
+import type { showKey } from '../../resources/keys.ts'
 import type { Feed } from '../feed.ts'
 import type { LiveCall } from './live.ts'
 

@@ -18,13 +18,7 @@ import type { ExtensionWorld } from '../world.ts'
 import { buildApprovalRequest } from './mcp/approval.ts'
 import { type McpOptions, McpParameters, noConnectors, readMcpOptions } from './mcp/options.ts'
 import { listAnnounced, restoreItems } from './mcp/restore.ts'
-import {
-  findServerObstacle,
-  listSecrets,
-  type McpServer,
-  needsApproval,
-  resolveServer,
-} from './mcp/server.ts'
+import { findServerObstacle, listSecrets, type McpServer, resolveServer } from './mcp/server.ts'
 import { runSession } from './mcp/session.ts'
 import {
   getKnownTools,
@@ -372,4 +366,10 @@ function renderPart(part: Content): string {
   if (part.type === 'resource_link') return `${part.name}: ${part.uri}`
   if (part.type === 'image' || part.type === 'audio') return `[${part.type}: not shown]`
   return 'text' in part.resource ? part.resource.text : `[file ${part.resource.uri}: not shown]`
+}
+
+/** Whether a tool may run only after the client has approved it. */
+function needsApproval({ approval }: McpServer, tool: string): boolean {
+  if (approval.always.includes(tool)) return true
+  return approval.never.includes(tool) ? false : approval.others === 'always'
 }

@@ -1,9 +1,13 @@
+import { isUtf8 } from 'node:buffer'
 import { type Static, Type } from '@sinclair/typebox'
+import { GatewayError } from '../../base/errors.ts'
 import { type Json, omitUndefined } from '../../base/json.ts'
 import { toNanos } from '../../base/money.ts'
 import { closed, list, oneOf, optional } from '../../base/schema-builders.ts'
 import type { Config } from '../../config.ts'
+import type { DocumentText } from '../../engine/traffic/read-documents.ts'
 import type { ToolReading } from '../../language/server-tools.ts'
+import { checkUntrustedUrl } from '../../network/untrusted-url.ts'
 import type { Egress, UpstreamWorld } from '../../network/world.ts'
 import type { ToolWorld } from '../../translation/dialects/world.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
@@ -13,16 +17,16 @@ import { hasFunction, isRunByAll, leaveNative, listNone, type NativeForm } from 
 import { requireMatch } from './parameters.ts'
 import { cleanText, cutBytes, cutText, markAsData } from './untrusted-text.ts'
 import { buildFailedResult, runUse, ToolFailure, type UseLimit } from './use-limit.ts'
-import { askFetchEngine } from './web-fetch/ask-engine.ts'
 import {
   type ConfiguredFetchEngine,
   chooseFetchEngine,
   findFetchEngineObstacle,
 } from './web-fetch/choose-engine.ts'
+import type { PageQuestion, ReadPage } from './web-fetch/engine.ts'
 import { type FetchedPage, fetchPage, ROBOT } from './web-fetch/fetch-page.ts'
-import type { ReadablePage } from './web-fetch/html-to-text.ts'
-import { readFetchedPage } from './web-fetch/read-page.ts'
+import { convertHtml, type ReadablePage } from './web-fetch/html-to-text.ts'
 import { FETCH_ENGINES } from './web-fetch/registry.ts'
+import { describeStatus, readJson, sendToEngine } from './web-search/search.ts'
 
 /** What a site lets robots read. */
 interface RobotRules {
@@ -278,7 +282,7 @@ async function askAllowed(
   const question = { url, maxCharacters: countBytes(world, options) + 1 }
   const page = await askFetchEngine(world, chosen, question, limit)
   const status = page.status ?? 200
-  if (status < 200 || status > 299) throw describeStatus(status)
+  if (status < 200 || status > 299) throw refuseStatus(status)
   const final = page.url !== null && URL.canParse(page.url) ? page.url : url
   if (!allowsUrl(options.domains, final)) throw NOT_ALLOWED
   return renderPage(world, { ...page, url: final, status, isCut: false }, options)
@@ -286,7 +290,7 @@ async function askAllowed(
 
 const NOT_ALLOWED = new ToolFailure('This site is not among those that may be read')
 
-const describeStatus = (status: number): ToolFailure =>
+const refuseStatus = (status: number): ToolFailure =>
   new ToolFailure(`The page answered with the status ${status}`, { httpStatus: status })
 
 /** Fetches a page of the sites that the call allows, and which allow it. */
@@ -309,7 +313,7 @@ async function fetchAllowed(
     },
     limit,
   )
-  if (page.status < 200 || page.status > 299) throw describeStatus(page.status)
+  if (page.status < 200 || page.status > 299) throw refuseStatus(page.status)
   return page
 }
 
@@ -349,3 +353,123 @@ const toItem = (result: ToolResult, url: string): ToolResult => ({
   ...result,
   item: { url, ...(result.isError ? { error: result.text } : {}), ...result.item },
 })
+
+/** Returns what people read in a page or a file. Throws `ToolFailure` if that is not known. */
+async function readFetchedPage(
+  world: ExtensionWorld,
+  page: FetchedPage,
+  mostCharacters: number,
+): Promise<ReadablePage> {
+  const type = page.type === '' ? guessType(page.bytes) : page.type
+  if (HTML.has(type)) return convertHtml(decodeText(page), page.url, mostCharacters)
+  if (isTextType(type)) return { title: null, text: decodeText(page).slice(0, mostCharacters) }
+  const document = DOCUMENTS.has(type) ? await readDocument(world, page) : null
+  if (document === null)
+    throw new ToolFailure(`Pages of the type ${describeType(type)} cannot be read`)
+  return { title: null, text: document.text }
+}
+
+const HTML = new Set(['text/html', 'application/xhtml+xml'])
+
+const isTextType = (type: string): boolean =>
+  type.startsWith('text/') || TEXTS.has(type) || /\+(json|xml)$/.test(type)
+
+const TEXTS = new Set([
+  ...['application/json', 'application/xml', 'application/javascript', 'application/yaml'],
+  ...['application/x-yaml', 'application/x-ndjson', 'application/ld+json', 'application/toml'],
+])
+
+const OFFICE = 'application/vnd.openxmlformats-officedocument.'
+const DOCUMENTS = new Set([
+  ...['application/pdf', 'application/octet-stream'],
+  ...['wordprocessingml.document', 'spreadsheetml.sheet', 'presentationml.presentation'].map(
+    kind => OFFICE + kind,
+  ),
+])
+
+// The server's own words may be anything.
+const describeType = (type: string): string =>
+  /^[a-z]+\/[a-z0-9.+-]{1,80}$/.test(type) ? type : 'that its server states'
+
+/** Reads a document; null for bytes that are none. */
+async function readDocument(
+  { documents }: ExtensionWorld,
+  { bytes, isCut }: FetchedPage,
+): Promise<DocumentText | null> {
+  if (isCut) throw new ToolFailure('The file is too large')
+  try {
+    return await documents.read(new Uint8Array(bytes), 'The file')
+  } catch (thrown) {
+    const isOurs = thrown instanceof GatewayError && thrown.type === 'invalid_request'
+    throw new ToolFailure(isOurs ? thrown.message : 'The file cannot be read')
+  }
+}
+
+const SAMPLE = 1_024
+
+function guessType(bytes: Buffer): string {
+  const start = bytes.subarray(0, SAMPLE)
+  if (start.subarray(0, 5).toString('latin1') === '%PDF-') return 'application/pdf'
+  if (start.includes(0)) return 'application/octet-stream'
+  return /<(!doctype html|html|head|body)/i.test(start.toString('latin1'))
+    ? 'text/html'
+    : 'text/plain'
+}
+
+/** Decodes a text by its marks, its server's word or its own, in this order. */
+function decodeText({ bytes, charset, type }: FetchedPage): string {
+  const named = findMark(bytes) ?? charset ?? (HTML.has(type) ? findOwnCharset(bytes) : null)
+  if (named === null || isUtf8(bytes)) return UTF8.decode(bytes)
+  try {
+    return new TextDecoder(named).decode(bytes)
+  } catch {
+    return UTF8.decode(bytes)
+  }
+}
+
+const UTF8 = new TextDecoder()
+
+function findMark(bytes: Buffer): string | null {
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le'
+  return bytes[0] === 0xfe && bytes[1] === 0xff ? 'utf-16be' : null
+}
+
+const findOwnCharset = (bytes: Buffer): string | null =>
+  /<meta[^>]{0,200}?charset\s{0,4}=\s{0,4}["']?([\w.:-]{1,40})/i.exec(
+    bytes.subarray(0, SAMPLE).toString('latin1'),
+  )?.[1] ?? null
+
+/**
+ * Has a service read a page. It is told URLs of public hosts only: it cannot read others, and they
+ * may be secret. Throws `ToolFailure` with a sentence that has nothing of the service's own
+ * words, which might repeat the key, and `invalid_request` for a URL that may not be called.
+ */
+async function askFetchEngine(
+  world: UpstreamWorld,
+  { engine, settings }: ConfiguredFetchEngine,
+  question: PageQuestion,
+  limit: UseLimit,
+): Promise<ReadPage> {
+  await limit.race(checkUntrustedUrl(world, question.url))
+  const branch = limit.open()
+  try {
+    const request = engine.buildRequest(question, settings)
+    const incoming = await sendToEngine(world, engine, settings, request, branch)
+    if (incoming.status !== 200)
+      throw new ToolFailure(describeStatus(`The service ${engine.name}`, 'pages', incoming.status))
+    const page = engine.readPage(await readJson(incoming))
+    if (page === null) throw new ToolFailure(`The service ${engine.name} sent no page`)
+    if ('failed' in page) throw describeUnread(engine.name, page.failed)
+    return page
+  } finally {
+    limit.release(branch)
+  }
+}
+
+const describeUnread = (name: string, status: number | null): ToolFailure =>
+  new ToolFailure(
+    status === null
+      ? `The service ${name} could not read the page`
+      : `The service ${name} could not read the page, which answered with the status ${status}`,
+    status === null ? {} : { httpStatus: status },
+  )

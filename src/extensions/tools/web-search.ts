@@ -1,7 +1,9 @@
 import type { Json } from '../../base/json.ts'
 import { toNanos } from '../../base/money.ts'
+import type { EngineConfig } from '../../config/tools.ts'
 import { WEB_SEARCH } from '../../engine/kinds/text/web-search.ts'
 import type { Run } from '../../engine/run.ts'
+import type { UpstreamWorld } from '../../network/world.ts'
 import type {
   ServerTool,
   ToolInvocation,
@@ -12,7 +14,8 @@ import type {
 import type { ExtensionWorld } from '../world.ts'
 import { allowsUrl } from './domains.ts'
 import { cleanText, cutText, markAsData } from './untrusted-text.ts'
-import { buildFailedResult, runUse } from './use-limit.ts'
+import type { UseLimit } from './use-limit.ts'
+import { buildFailedResult, runUse, ToolFailure } from './use-limit.ts'
 import {
   type ConfiguredEngine,
   chooseEngine,
@@ -22,7 +25,7 @@ import {
   SWITCHED_OFF,
 } from './web-search/choose-engine.ts'
 import { addNativeSearch, isLeftToProvider, leaveNativeSearch } from './web-search/delegate.ts'
-import type { FoundPage, Search } from './web-search/engine.ts'
+import type { FoundPage, Search, SearchEngine } from './web-search/engine.ts'
 import {
   readNativeSearch,
   readWebSearchOptions,
@@ -30,7 +33,7 @@ import {
   WebSearchParameters,
 } from './web-search/options.ts'
 import { ENGINES } from './web-search/registry.ts'
-import { askEngine } from './web-search/search.ts'
+import { describeStatus, readJson, sendToEngine } from './web-search/search.ts'
 
 /**
  * The tool that searches the web with an engine of the config, unless the model's provider searches
@@ -249,5 +252,37 @@ function takeResults(run: Run, total: number, most: number): TakenResults {
     giveBack(unused) {
       counts.set(run, (counts.get(run) ?? 0) - unused)
     },
+  }
+}
+
+/**
+ * Asks an engine. Returns the pages as it names them, unchecked. Throws `ToolFailure` with a
+ * sentence that has nothing of the engine's own words, which might repeat the key.
+ */
+async function askEngine(
+  world: UpstreamWorld,
+  engine: SearchEngine,
+  settings: EngineConfig,
+  search: Search,
+  limit: UseLimit,
+): Promise<FoundPage[]> {
+  const branch = limit.open()
+  try {
+    const incoming = await sendToEngine(
+      world,
+      engine,
+      settings,
+      engine.buildRequest(search, settings),
+      branch,
+    )
+    if (incoming.status !== 200)
+      throw new ToolFailure(
+        describeStatus(`The search engine ${engine.name}`, 'searches', incoming.status),
+      )
+    const pages = engine.readPages(await readJson(incoming))
+    if (!pages) throw new ToolFailure(`The search engine ${engine.name} sent no results`)
+    return pages
+  } finally {
+    limit.release(branch)
   }
 }

@@ -1,10 +1,13 @@
 import type { Work } from '../../base/turns.ts'
+import { ITEMS_AT_ONCE } from '../../base/turns.ts'
 import type { TextSegment } from '../../language/text-segment.ts'
 import type { FilterSet } from './filter-set.ts'
 import { redactJson } from './json-text.ts'
 import { decodeToken, isJson as isJsonText, readTokens } from './json-tokens.ts'
 import { MatchIndex } from './match-index.ts'
-import { redactPieces } from './redact.ts'
+import type { Replacement } from './redact.ts'
+import { listReplacements, TextBuilder } from './redact.ts'
+
 import type { Match } from './rule.ts'
 
 /** A text segment after redaction, and the matches found in its whole text. */
@@ -74,4 +77,53 @@ function* listStrings(json: string, into: Set<string>): Work<void> {
     if (token?.isText) into.add(decodeToken(json, token))
     yield
   }
+}
+
+/**
+ * Redacts the pieces of a text as one text. A label goes into the piece in which its match begins.
+ */
+function* redactPieces(pieces: string[], matches: Match[]): Work<string[]> {
+  if (matches.length === 0) return pieces
+  const replacements = yield* listReplacements(matches)
+  if (replacements.length === 0) return pieces
+  const redacted: string[] = []
+  let offset = 0
+  let next = 0
+  for (const piece of pieces) {
+    while ((replacements[next]?.end ?? offset + 1) <= offset) next += 1
+    redacted.push(yield* redactPiece(piece, offset, replacements, next))
+    offset += piece.length
+    if (redacted.length % ITEMS_AT_ONCE === 0) yield
+  }
+  return redacted
+}
+
+/** Redacts a piece. `first` is the index of the first replacement that may have a part of it. */
+function* redactPiece(
+  piece: string,
+  offset: number,
+  replacements: Replacement[],
+  first: number,
+): Work<string> {
+  const until = offset + piece.length
+  const result = new TextBuilder()
+  let from = offset
+  for (let i = first; ; i++) {
+    const { start, end, label } = replacements[i] ?? NO_REPLACEMENT
+    if (start >= until) break
+    result.add(
+      piece.slice(from - offset, Math.max(start, from) - offset),
+      start >= offset ? label : '',
+    )
+    from = end
+    if (i % ITEMS_AT_ONCE === 0) yield
+  }
+  result.add(piece.slice(Math.max(0, from - offset)))
+  return result.end()
+}
+
+const NO_REPLACEMENT: Replacement = {
+  start: Number.POSITIVE_INFINITY,
+  end: Number.POSITIVE_INFINITY,
+  label: '',
 }

@@ -1,9 +1,9 @@
 import type { ByteRange } from '../../base/byte-source.ts'
 import { getIsoTime } from '../../base/clock.ts'
-import { GatewayError } from '../../base/errors.ts'
+
 import { type BlobDraft, type BlobPlace, readBlob } from '../../resources/files/blobs.ts'
 import { explainFullDisk } from '../../resources/files.ts'
-import type { ListedFile, SandboxBox, WrittenFile } from '../sandboxes/sandbox.ts'
+import type { ListedFile, SandboxBox } from '../sandboxes/sandbox.ts'
 import { buildHomeQuota } from './quota.ts'
 import type { Container, ContainerFile } from './store.ts'
 import type { ContainerWorld } from './world.ts'
@@ -39,48 +39,6 @@ export const readHomeFile = (
   range?: ByteRange,
 ): Promise<ReadableStream<Uint8Array>> =>
   readBlob(blobs, getHomeBlob(container, file), { ...file, name: file.path }, range)
-
-/** Puts the files on record into the empty home of a sandbox that was just opened. */
-export async function fillHome(
-  world: ContainerWorld,
-  container: Container,
-  box: SandboxBox,
-): Promise<RunningHome> {
-  const home: RunningHome = { container, box, kept: new Map() }
-  const files = await Array.fromAsync(listAll(world, container))
-  if (files.length === 0) return home
-  await box.write(readAll(world, container, files))
-  const listed = new Map((await box.list()).files.map(file => [file.path, file.version]))
-  // One whose bytes are missing is not in the home, and forgotten with the next command.
-  for (const file of files)
-    home.kept.set(file.path, { file, version: listed.get(file.path) ?? 'missing' })
-  return home
-}
-
-async function* listAll(world: ContainerWorld, { id }: Container): AsyncIterable<ContainerFile> {
-  for (let after: string | undefined; ; ) {
-    const limit = 1_000
-    const page = await world.store.containers.listFiles({ container_id: id, after, limit })
-    yield* page
-    if (page.length < limit) return
-    after = page.at(-1)?.path
-  }
-}
-
-async function* readAll(
-  world: ContainerWorld,
-  container: Container,
-  files: ContainerFile[],
-): AsyncIterable<WrittenFile> {
-  for (const file of files) {
-    const pieces = await readHomeFile(world, container, file).catch(thrown => {
-      if (thrown instanceof GatewayError && thrown.type === 'not_found') return null
-      throw thrown
-    })
-    const { path, mode, size_bytes: size } = file
-    if (pieces) yield { path, mode, size, pieces }
-  }
-}
 
 /** What a home has become. */
 interface KeptHome {

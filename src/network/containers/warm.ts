@@ -1,11 +1,11 @@
 import type { Cancellation } from '../../base/cancellation.ts'
 import { conflict, GatewayError, unavailable } from '../../base/errors.ts'
 import { findSandbox, getSandboxLimits, SandboxPool } from '../sandboxes/pool.ts'
-import type { Sandbox, SandboxBox } from '../sandboxes/sandbox.ts'
-import { fillHome, type RunningHome } from './home.ts'
+import type { Sandbox, SandboxBox, WrittenFile } from '../sandboxes/sandbox.ts'
+import { type RunningHome, readHomeFile } from './home.ts'
 import { isSuccessor } from './names.ts'
 import type { AllowedHosts, ContainerDoor } from './network.ts'
-import type { Container } from './store.ts'
+import type { Container, ContainerFile } from './store.ts'
 import type { ContainerWorld } from './world.ts'
 
 /** What containers that run need from the gateway. */
@@ -415,4 +415,46 @@ export function requireSandbox(world: WarmWorld): Sandbox {
   const found = findSandbox(world)
   if (!found) throw conflict('sandbox.kind: no sandbox is enabled')
   return found
+}
+
+/** Puts the files on record into the empty home of a sandbox that was just opened. */
+async function fillHome(
+  world: ContainerWorld,
+  container: Container,
+  box: SandboxBox,
+): Promise<RunningHome> {
+  const home: RunningHome = { container, box, kept: new Map() }
+  const files = await Array.fromAsync(listAll(world, container))
+  if (files.length === 0) return home
+  await box.write(readAll(world, container, files))
+  const listed = new Map((await box.list()).files.map(file => [file.path, file.version]))
+  // One whose bytes are missing is not in the home, and forgotten with the next command.
+  for (const file of files)
+    home.kept.set(file.path, { file, version: listed.get(file.path) ?? 'missing' })
+  return home
+}
+
+async function* listAll(world: ContainerWorld, { id }: Container): AsyncIterable<ContainerFile> {
+  for (let after: string | undefined; ; ) {
+    const limit = 1_000
+    const page = await world.store.containers.listFiles({ container_id: id, after, limit })
+    yield* page
+    if (page.length < limit) return
+    after = page.at(-1)?.path
+  }
+}
+
+async function* readAll(
+  world: ContainerWorld,
+  container: Container,
+  files: ContainerFile[],
+): AsyncIterable<WrittenFile> {
+  for (const file of files) {
+    const pieces = await readHomeFile(world, container, file).catch(thrown => {
+      if (thrown instanceof GatewayError && thrown.type === 'not_found') return null
+      throw thrown
+    })
+    const { path, mode, size_bytes: size } = file
+    if (pieces) yield { path, mode, size, pieces }
+  }
 }

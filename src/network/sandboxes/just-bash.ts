@@ -1,7 +1,7 @@
 import type { Cancellation } from '../../base/cancellation.ts'
 import { GatewayError } from '../../base/errors.ts'
+import { startWorkerAtOnce } from '../../base/worker.ts'
 import type { ShellAnswer, ShellJob } from './just-bash/protocol.ts'
-import { startWorker } from './just-bash/start-worker.ts'
 import {
   type CommandResult,
   type HomeListing,
@@ -115,3 +115,18 @@ class JustBashBox implements SandboxBox {
 }
 
 const LATE = new GatewayError('timeout', 'The command took too long')
+
+/** Starts the Worker of one container. It does not keep the process alive. */
+function startWorker(): Worker {
+  return startWorkerAtOnce(getWorkerUrl(), { smol: true, env: {} } as WorkerOptions)
+}
+
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable
+      ? './network/sandboxes/just-bash/worker.ts'
+      : './just-bash/worker.ts',
+    import.meta.url,
+  )

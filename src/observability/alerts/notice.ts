@@ -1,6 +1,6 @@
 import { getIsoTime } from '../../base/clock.ts'
 import type { Finding } from './causes.ts'
-import { ALERT_CAUSES, type AlertCause, describeCause } from './schema.ts'
+import { type AlertCause, describeCause } from './schema.ts'
 import type { Alert, EndedNotice, Notice } from './store.ts'
 import type { AlertWorld } from './world.ts'
 
@@ -110,18 +110,6 @@ export const endLasting = (lasting: Lasting): EndedNotice => ({
   id: lasting.id,
   ends_at: computeEnd(lasting),
 })
-
-/** Reads what notices tell that has not ended yet, by its name. */
-export function readLasting(notices: Notice[]): Map<string, Lasting> {
-  const lasting = new Map<string, Lasting>()
-  for (const { id, alert_id, content } of notices) {
-    const { type, data } = JSON.parse(content) as NoticeContent
-    const cause = ALERT_CAUSES.find(one => type === `alert.${one}`)
-    if (cause === undefined || !describeCause(cause).tellsEnd) continue
-    lasting.set(nameLasting(alert_id, data), { id, window_start: String(data.window_start) })
-  }
-  return lasting
-}
 
 /** Names what an alert tells of one thing. */
 export const nameLasting = (alert_id: string, { provider, destination_id }: Finding['data']) =>

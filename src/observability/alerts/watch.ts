@@ -11,6 +11,7 @@ import {
   findErrors,
   findLimits,
 } from './causes.ts'
+import type { NoticeContent } from './notice.ts'
 import {
   buildEnd,
   buildNotice,
@@ -19,10 +20,10 @@ import {
   isWell,
   type Lasting,
   nameLasting,
-  readLasting,
 } from './notice.ts'
 import { parseSighting, watchProviders } from './providers.ts'
 import type { AlertCause } from './schema.ts'
+import { ALERT_CAUSES, describeCause } from './schema.ts'
 import { AlertSender } from './sender.ts'
 import type { Alert, Notice } from './store.ts'
 import type { AlertWorld } from './world.ts'
@@ -285,3 +286,15 @@ const pickOfKey = ({ workspace_id, key_hash }: Alert, found: Map<string, Finding
   (found.get(workspace_id) ?? []).filter(
     ({ data }) => key_hash === null || data.key_hash === key_hash,
   )
+
+/** Reads what notices tell that has not ended yet, by its name. */
+function readLasting(notices: Notice[]): Map<string, Lasting> {
+  const lasting = new Map<string, Lasting>()
+  for (const { id, alert_id, content } of notices) {
+    const { type, data } = JSON.parse(content) as NoticeContent
+    const cause = ALERT_CAUSES.find(one => type === `alert.${one}`)
+    if (cause === undefined || !describeCause(cause).tellsEnd) continue
+    lasting.set(nameLasting(alert_id, data), { id, window_start: String(data.window_start) })
+  }
+  return lasting
+}

@@ -10,7 +10,7 @@ import {
   toHour,
 } from '../rollups/calls.ts'
 import { findPeriodStart } from '../rollups/periods.ts'
-import type { Metric } from './metrics.ts'
+
 import type { CheckedQuery, Granularity } from './query.ts'
 
 /** Measures a call; null if there is nothing to measure. */
@@ -84,10 +84,4 @@ function renderDate(granularity: Granularity, moment: number): string {
   if (granularity === 'minute') return `${new Date(moment).toISOString().slice(0, 16)}:00Z`
   if (granularity === 'hour') return `${new Date(moment).toISOString().slice(0, 13)}:00:00Z`
   return renderDay(findPeriodStart(granularity, toDay(toHour(moment))))
-}
-
-/** Computes a metric of a group. */
-export function computeMetric(metric: Metric, { sums, measured }: ResultGroup): number | null {
-  if ('compute' in metric) return metric.compute(sums)
-  return metric.reduce(measured.get(metric.measure) ?? [])
 }

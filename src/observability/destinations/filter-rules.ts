@@ -1,40 +1,5 @@
-import { invalid } from '../../base/errors.ts'
 import { runInTurns } from '../../base/turns.ts'
-import { FILTER_FIELDS, type FilterField, type FilterRule, type FilterRules } from './schema.ts'
-
-const NUMERIC = ['equals', 'not_equals', 'gt', 'lt', 'gte', 'lte']
-const TEXTUAL = [
-  ...['equals', 'not_equals', 'contains', 'not_contains', 'regex', 'starts_with', 'ends_with'],
-  ...['exists', 'not_exists'],
-]
-
-/**
- * Checks what the schema of filter rules cannot say: that the operator suits its field, and the
- * value its operator. Throws 400 naming the field of the rule.
- */
-export async function checkFilterRules(rules: FilterRules): Promise<void> {
-  for (const [i, group] of rules.groups.entries())
-    for (const [k, rule] of group.rules.entries())
-      await checkRule(rule as FilterRule, `filter_rules.groups.${i}.rules.${k}`)
-}
-
-async function checkRule({ field, operator, value }: FilterRule, path: string): Promise<void> {
-  const isNumber = FILTER_FIELDS[field] === 'number'
-  const operators = isNumber ? NUMERIC : TEXTUAL
-  if (!operators.includes(operator))
-    throw refusal(`${path}.operator`, `one of ${operators.join(', ')} for ${field}`)
-  if (operator === 'exists' || operator === 'not_exists') {
-    if (value !== undefined) throw refusal(`${path}.value`, `nothing for ${operator}`)
-    return
-  }
-  const expected = isNumber ? 'number' : 'string'
-  if (typeof value !== expected) throw refusal(`${path}.value`, `a ${expected} for ${field}`)
-  if (operator !== 'regex') return
-  const { getPatternProgram } = await import('../../limits/patterns.ts')
-  getPatternProgram(String(value), `${path}.value`)
-}
-
-const refusal = (path: string, expected: string) => invalid(`${path}: expected ${expected}`, path)
+import type { FilterField, FilterRule, FilterRules } from './schema.ts'
 
 /** What rules read of a call; null where the call has none. */
 export type FilterValues = Record<FilterField, string | number | null>

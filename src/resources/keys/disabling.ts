@@ -1,8 +1,8 @@
 import { getIsoTime } from '../../base/clock.ts'
 import type { Actor } from '../actor.ts'
+import { auditKey } from '../keys.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { Key, KeyDisabling } from './store.ts'
-import { auditKey } from './view.ts'
 
 /**
  * Prepares the disabling of the keys that match, all of which name `id`: as their workspace, or as

@@ -1,12 +1,11 @@
+import { hashSecret, maskSecret } from '../../base/credential.ts'
 import { conflict, requireFound } from '../../base/errors.ts'
 import { overlay } from '../../base/mirror.ts'
 import type { Actor } from '../actor.ts'
-import { createPlaintext, requireManagedKey } from '../keys.ts'
+import { auditKey, createPlaintext, requireManagedKey, showKey } from '../keys.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { KeyRotation } from './schema.ts'
-import { hashSecret, maskSecret } from './secret.ts'
 import type { Key } from './store.ts'
-import { auditKey, showKey } from './view.ts'
 
 /**
  * Gives a key a new secret, which leaves here once and is never stored. Everything else stays the

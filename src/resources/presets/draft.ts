@@ -1,5 +1,4 @@
-import { invalid } from '../../base/errors.ts'
-import { isLargeJson, type Json } from '../../base/json.ts'
+import type { Json } from '../../base/json.ts'
 import type { PresetVersion } from './store.ts'
 
 /**
@@ -62,18 +61,3 @@ export const pickPresetConfig = (body: Json): Json =>
 
 /** The content of a preset, whichever dialect it was written in. */
 export type PresetDraft = Pick<PresetVersion, 'system_prompt' | 'config'>
-
-/**
- * The most bytes of a version, system prompt and config together. It stays in memory as long as it
- * is current.
- */
-const MAX_BYTES = 256 * 1024
-
-/** Throws 400 for a draft that is too large to keep. */
-export function checkDraftSize({ system_prompt, config }: PresetDraft): void {
-  // What is large has more bytes than that, and need not be counted.
-  const size = isLargeJson(config)
-    ? Number.POSITIVE_INFINITY
-    : Buffer.byteLength(system_prompt ?? '') + Buffer.byteLength(JSON.stringify(config))
-  if (size > MAX_BYTES) throw invalid(`body: expected at most ${MAX_BYTES} bytes to keep`)
-}

@@ -1,6 +1,6 @@
 import { createECDH } from 'node:crypto'
 import type { JWK, JWTPayload } from 'jose'
-import { hashSecret } from '../keys/secret.ts'
+import { hashSecret } from '../../base/credential.ts'
 
 /** In milliseconds: how long one key signs. */
 const DAY = 86_400_000

@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import type { Gateway } from '../../app/gateway.ts'
 import { requireValid } from '../../base/body.ts'
+import { hashSecret } from '../../base/credential.ts'
 import { denied, GatewayError, invalid, notFound } from '../../base/errors.ts'
 import { MAX_USD } from '../../base/money.ts'
 import { getConsoleUrl } from '../../config.ts'
@@ -11,7 +12,6 @@ import {
   createConsentedCode,
   exchangeAuthCode,
 } from '../../resources/auth-codes.ts'
-import { hashSecret } from '../../resources/keys/secret.ts'
 import { listOwnWorkspaces } from '../../resources/management.ts'
 import type { Member } from '../../resources/members/store.ts'
 import { defineOperation } from '../../resources/operation.ts'

@@ -10,6 +10,7 @@ import { listOwnWorkspaces } from '../../resources/management.ts'
 import {
   beginKeySession,
   endSession,
+  findSession,
   listSessions,
   type Session,
   signOut,
@@ -18,7 +19,6 @@ import { allowAnyone } from '../access.ts'
 import { readBody } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import {
-  findConsoleSession,
   hasConsole,
   readConsoleSession,
   refuseOtherSites,
@@ -190,4 +190,13 @@ function refusePlain({ instance }: Gateway, request: Request): void {
   const host = URL.parse(`http://${request.headers.get('host')}`)?.hostname ?? ''
   if (!isLoopback(host))
     throw denied('Sign in over https: set server.site_url to this gateway’s https address')
+}
+
+/** Finds the session of the console that a request belongs to; undefined without one. */
+async function findConsoleSession(
+  gateway: Gateway,
+  request: Request,
+): Promise<Session | undefined> {
+  const secret = readConsoleSession(gateway, request)
+  return secret === undefined ? undefined : findSession(gateway, secret)
 }

@@ -1,6 +1,10 @@
 import type { Gateway } from '../../app/gateway.ts'
-import { BenchmarkQuery, getBenchmarks } from '../../observability/benchmarks.ts'
-import { getTaskClassifications, TaskQuery } from '../../observability/classifications.ts'
+import {
+  BenchmarkQuery,
+  getBenchmarks,
+  getTaskClassifications,
+  TaskQuery,
+} from '../../observability/benchmarks.ts'
 import { AppRankingsQuery, getAppRankings } from '../../observability/datasets/app-rankings.ts'
 import {
   getRankingsDaily,

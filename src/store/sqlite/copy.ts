@@ -13,7 +13,7 @@ import {
   selectCopied,
   WITH_ROWID,
 } from '../copy.ts'
-import { nameDatabase, openDataFile } from '../data-files.ts'
+import { openDataFile } from '../data-files.ts'
 import type { Spool } from '../spool.ts'
 import { BlockReader } from '../sql/outbox/blocks.ts'
 import type { BundleRow } from '../sql/outbox/bundles.ts'
@@ -22,6 +22,7 @@ import { createEmpty, SCHEMA } from './migrations.ts'
 import { renderPayload } from './outbox/messages.ts'
 import { createStepper } from './reader.ts'
 import { openCreated } from './seals/schema.ts'
+import { nameDatabase } from './write.ts'
 
 /** Lists the tables of a store, those first that others refer to. What processes tell one another stays. */
 export function listCopiedTables(): CopiedTable[] {

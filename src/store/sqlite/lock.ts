@@ -3,7 +3,8 @@ import { closeSync } from 'node:fs'
 import { join } from 'node:path'
 import { conflict, GatewayError } from '../../base/errors.ts'
 import { makeDataDirectory } from '../data-directory.ts'
-import { hasCode, nameDatabase, openDataFile } from '../data-files.ts'
+import { hasCode, openDataFile } from '../data-files.ts'
+import { nameDatabase } from './write.ts'
 
 /**
  * Locks the data directory against other servers, and returns the function that unlocks it. The

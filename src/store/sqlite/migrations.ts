@@ -3,9 +3,16 @@ import { parseObject } from '../../base/json.ts'
 import type { Mac } from '../../base/mac.ts'
 import type { Seal } from '../../base/seal.ts'
 import { VERSION } from '../../base/version.ts'
-import type { RecordSecrets } from '../../limits/seals.ts'
+import { hashLedgerRow } from '../../limits/chain.ts'
+import type { RecordSecrets, SealOpening } from '../../limits/seals.ts'
+import { parseRow, type RawLedgerRow, selectLedger } from '../sql/ledger.ts'
 import { type Content, sealVersion } from '../sql/presets/sealing.ts'
-import { FIRST_SEALED, listSealedTables } from '../sql/seals/tables.ts'
+import {
+  FIRST_SEALED,
+  listSealedTables,
+  SEALED_TABLES,
+  type SealedRow,
+} from '../sql/seals/tables.ts'
 import { anchorRecords } from './generations/recording.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }
@@ -59,7 +66,6 @@ import feedbackOfUsers from './migrations/050-feedback-of-users.sql' with { type
 import changes from './migrations/051-changes.sql' with { type: 'text' }
 import schema from './schema.sql' with { type: 'text' }
 import { SealLog } from './seals/log.ts'
-import { writeFirstOpening, writeOpening } from './seals/opening.ts'
 import { openCreated } from './seals/schema.ts'
 import { readRows, readSeals } from './seals/tables.ts'
 
@@ -279,3 +285,47 @@ export const MIGRATIONS: string[] = [
   feedbackOfUsers,
   changes,
 ]
+
+/**
+ * Seals every row as it stands for the first time, and writes the opening. It runs in the migration
+ * that creates the seals. What was forged before stays unnoticed: the opening says since when rows
+ * are sealed.
+ */
+function writeOpening(db: Database, mac: Mac): void {
+  const opening = { sealed_at: new Date().toISOString(), ledger: readLedgerEnd(db) }
+  new SealLog(db, mac).open(readSealedRows(db), opening)
+}
+
+/** Writes the opening of a database that is known to have no rows. */
+function writeFirstOpening(db: Database, mac: Mac): void {
+  const opening = { sealed_at: new Date().toISOString(), ledger: { seq: 0, hash: '' } }
+  new SealLog(db, mac).open([], opening)
+}
+
+function* readSealedRows(db: Database): Generator<SealedRow> {
+  for (const noun of listFilledTables(db)) yield* readRows(db, noun)
+}
+
+/** Lists the sealed tables that have rows: of a new database they are asked about all at once. */
+function listFilledTables(db: Database): string[] {
+  const names = db.query<{ name: string }, []>('select name from main.sqlite_schema').all()
+  const there = new Set(names.map(({ name }) => name))
+  // A database that is not migrated to the end lacks the newest ones.
+  const asked = SEALED_TABLES.filter(table => there.has(table)).map(
+    table => `select '${table}' as noun where exists (select 1 from main.${table})`,
+  )
+  return db
+    .query<{ noun: string }, []>(asked.join(' union all '))
+    .all()
+    .map(({ noun }) => noun)
+}
+
+function readLedgerEnd(db: Database): SealOpening['ledger'] {
+  const end = { seq: 0, hash: '' }
+  for (const raw of db.query<RawLedgerRow, []>(selectLedger()).iterate()) {
+    const row = parseRow(raw)
+    end.seq = row.seq
+    end.hash = row.hash ?? hashLedgerRow(end.hash, row)
+  }
+  return end
+}

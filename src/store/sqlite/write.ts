@@ -2,7 +2,7 @@ import type { Database } from 'bun:sqlite'
 import { closeSync, rmSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { conflict, unavailable } from '../../base/errors.ts'
-import { hasCode, nameDatabase, openDataFile } from '../data-files.ts'
+import { hasCode, openDataFile } from '../data-files.ts'
 import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
 import type { Seal } from '../sql/seals/changes.ts'
 import { Prepared, type Statement, type Write, type Writers } from '../sql/write.ts'
@@ -169,6 +169,19 @@ function extendReserve(path: string, size: number): void {
 }
 
 const RANDOM_AT_ONCE = 64 * 1024
+
+/** Names the file in what SQLite throws, which does not. */
+export const nameFile = (thrown: unknown, path: string): unknown =>
+  thrown instanceof Error && 'code' in thrown ? Object.assign(thrown, { path }) : thrown
+
+/** Does something with the database at a path, which is named in what SQLite throws. */
+export function nameDatabase<T>(path: string, work: () => T): T {
+  try {
+    return work()
+  } catch (thrown) {
+    throw nameFile(thrown, path)
+  }
+}
 
 /**
  * Runs a transaction, and again while another process writes. Throws as `Write` does.

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { toPrintable } from '../../../src/base/printable.ts'
+import { computeInterval } from '../../../src/cli/tui/app.tsx'
 import { createCall, Live } from '../../../src/cli/tui/live.ts'
 import { listCalls, renderCalls } from '../../../src/cli/tui/models/calls.ts'
 import { listEndpoints, renderEndpoints } from '../../../src/cli/tui/models/endpoints.ts'
@@ -20,7 +21,6 @@ import {
   wrap,
 } from '../../../src/cli/tui/text.ts'
 import { scroll } from '../../../src/cli/tui/use-list.ts'
-import { computeInterval } from '../../../src/cli/tui/use-live.ts'
 import { readBuiltIn } from '../../../src/resources/models/built-in.ts'
 import { generateText } from '../../support/texts.ts'
 import { buildCallEntries, entry } from '../../support/tui.tsx'

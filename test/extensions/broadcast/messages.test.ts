@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { renderInput } from '../../../src/extensions/broadcast/messages.ts'
+import { renderInput } from '../../../src/extensions/broadcast/exported-call.ts'
 import type { TextCall } from '../../../src/language/call.ts'
 
 const LONGEST = 10_000_000

@@ -22,9 +22,6 @@ type Prepare = (row: Row, asking: Asking) => Plan | Promise<Plan>
 /** Each action of a noun; a sentence where there is none. */
 type Actions = Record<NounAction, Prepare | string>
 
-/** Whether an action is about a row, and not about a new one. */
-export const needsRow = (action: NounAction): boolean => action !== 'create'
-
 const formatLimit = (usd: unknown): string => (typeof usd === 'number' ? formatUsd(usd) : 'none')
 
 function readLimit(text: string): number | null {

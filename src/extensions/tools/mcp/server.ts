@@ -121,9 +121,3 @@ export const listSecrets = ({ headers, oauth, program }: McpServer): string[] =>
 
 /** What the names of variables have whose values are secrets; others are paths and switches. */
 const SECRET = /AUTH|CREDENTIAL|KEY|PASS|SECRET|TOKEN/i
-
-/** Whether a tool may run only after the client has approved it. */
-export function needsApproval({ approval }: McpServer, tool: string): boolean {
-  if (approval.always.includes(tool)) return true
-  return approval.never.includes(tool) ? false : approval.others === 'always'
-}

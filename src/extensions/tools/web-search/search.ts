@@ -2,43 +2,11 @@ import { parseExact } from '../../../base/json.ts'
 import type { EngineConfig } from '../../../config/tools.ts'
 import type { IncomingResponse } from '../../../network/egress.ts'
 import type { UpstreamWorld } from '../../../network/world.ts'
-import { ToolFailure, type UseLimit } from '../use-limit.ts'
-import type { EngineRequest, FoundPage, Search, SearchEngine } from './engine.ts'
+import type { UseLimit } from '../use-limit.ts'
+import type { EngineRequest, SearchEngine } from './engine.ts'
 
 /** The largest answer of an engine. One of 25 results with 100,000 characters each fits. */
 const LARGEST_ANSWER = 16 * 1024 * 1024
-
-/**
- * Asks an engine. Returns the pages as it names them, unchecked. Throws `ToolFailure` with a
- * sentence that has nothing of the engine's own words, which might repeat the key.
- */
-export async function askEngine(
-  world: UpstreamWorld,
-  engine: SearchEngine,
-  settings: EngineConfig,
-  search: Search,
-  limit: UseLimit,
-): Promise<FoundPage[]> {
-  const branch = limit.open()
-  try {
-    const incoming = await sendToEngine(
-      world,
-      engine,
-      settings,
-      engine.buildRequest(search, settings),
-      branch,
-    )
-    if (incoming.status !== 200)
-      throw new ToolFailure(
-        describeStatus(`The search engine ${engine.name}`, 'searches', incoming.status),
-      )
-    const pages = engine.readPages(await readJson(incoming))
-    if (!pages) throw new ToolFailure(`The search engine ${engine.name} sent no results`)
-    return pages
-  } finally {
-    limit.release(branch)
-  }
-}
 
 /** Sends a request to an engine at its configured address. */
 export function sendToEngine(

@@ -1,11 +1,11 @@
 import { JobWorker, type JobWorkerOptions } from '../../../base/job-worker.ts'
+import { startWorkerAtOnce } from '../../../base/worker.ts'
 import { isPlain } from '../exported-call.ts'
 import type { DeliveryRequest, RenderWorld } from '../kind.ts'
 import type { DestinationConfig, OpenedDestination } from '../opened.ts'
 import { createRenderWorld } from '../settings.ts'
 import type { Destination } from '../store.ts'
 import type { DestinationWorld } from '../world.ts'
-import { startWorker } from './renderer/start-worker.ts'
 import type { WaitingDelivery } from './store.ts'
 
 /** What a Worker needs to render a batch of messages, and nothing else. */
@@ -143,3 +143,17 @@ function pickSettings(destination: Destination): RenderedDestination {
     broadcast_generation_request_context: destination.broadcast_generation_request_context,
   }
 }
+
+/** Starts the Worker that renders deliveries. It does not keep the process alive. */
+export const startWorker = (): Worker =>
+  startWorkerAtOnce(getWorkerUrl(), { smol: true, env: {} } as WorkerOptions)
+
+// In the compiled binary, entry points keep their paths in src, and all other modules are at the
+// root.
+const getWorkerUrl = () =>
+  new URL(
+    Bun.isStandaloneExecutable
+      ? './observability/destinations/deliveries/renderer/worker.ts'
+      : './renderer/worker.ts',
+    import.meta.url,
+  )

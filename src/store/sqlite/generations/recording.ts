@@ -5,7 +5,6 @@ import type { StepCharge } from '../../../limits/ledger.ts'
 import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
 import type { WrittenMessages } from '../../../observability/outbox.ts'
 import type { FreshCalls } from '../../../observability/rollups/calls.ts'
-import { nameFile } from '../../data-files.ts'
 import type { RecordLog } from '../../record-log.ts'
 import {
   addParts,
@@ -24,7 +23,7 @@ import {
   type BundledMessage,
   type BundlingOptions,
 } from '../../sql/outbox/bundling.ts'
-import { createRunner, retryWhileLocked } from '../write.ts'
+import { createRunner, nameFile, retryWhileLocked } from '../write.ts'
 
 /** What recording needs. */
 interface RecordingOptions extends Omit<BundlingOptions, 'blocks'> {
@@ -238,7 +237,7 @@ const PERIOD = 20
 /** As many records are written at once: others wait meanwhile. */
 const MOST = 64
 /** In milliseconds: before what could not be written is tried again. */
-const PAUSE = 100
+const RETRY_PAUSE = 100
 
 /**
  * Where records wait for their transaction while calls come fast: a transaction costs as much as
@@ -247,7 +246,7 @@ const PAUSE = 100
  * method of the store writes it first, so that all who ask see it. A record that comes alone is
  * written as soon as it is in the log, and so is everything while the database takes none.
  */
-export class RecordBuffer {
+class RecordBuffer {
   readonly #options: RecordBufferOptions
   /** What waits: all of it is in the log. */
   #entries: EntryRows[] = []
@@ -396,7 +395,7 @@ export class RecordBuffer {
     try {
       this.flush()
     } catch (error) {
-      this.#wait(PAUSE)
+      this.#wait(RETRY_PAUSE)
       if (!this.#isFailing) this.#options.onFault?.(error)
       this.#isFailing = true
     }
@@ -442,7 +441,7 @@ export class RecordBuffer {
 }
 
 // What else comes with a call is in the database when it ends, and a step is looked up there.
-export const isPlain = ({ generation, transcript, job, result }: RecorderEntry): boolean =>
+const isPlain = ({ generation, transcript, job, result }: RecorderEntry): boolean =>
   generation !== null && !transcript && !job && !result
 
 const renderEntry = ({ record, charge }: EntryRows): string =>
@@ -475,7 +474,7 @@ const renderBundle = ({ topic, receivers, created_at, ids, sizes, place }: Bundl
  * Reads the lines of the log as entries, each with the messages that bundles before it name for its
  * call. Money is text there.
  */
-export function parseLog(lines: unknown[]): EntryRows[] {
+function parseLog(lines: unknown[]): EntryRows[] {
   const entries: EntryRows[] = []
   const messages = new Map<SealedValue | undefined, BundledMessage[]>()
   for (const line of lines) {

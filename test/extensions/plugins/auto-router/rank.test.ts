@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
+import type { Task } from '../../../../src/extensions/plugins/auto-router/task.ts'
 import {
   orderByFitness,
   type RankedCandidate,
   rankCandidates,
-} from '../../../../src/extensions/plugins/auto-router/rank.ts'
-import type { Task } from '../../../../src/extensions/plugins/auto-router/task.ts'
+} from '../../../../src/extensions/plugins/auto-router.ts'
 import type { TextCall } from '../../../../src/language/call.ts'
 import type { Endpoint, Model } from '../../../../src/resources/models/catalog.ts'
 import { buildEndpoint, buildTextCall } from '../../../support/call.ts'

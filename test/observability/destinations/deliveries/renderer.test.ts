@@ -2,12 +2,12 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { yieldToEventLoop } from '../../../../src/base/clock.ts'
 import { JobError } from '../../../../src/base/job-worker.ts'
 import { renderBatch } from '../../../../src/observability/destinations/deliveries/renderer/render-batch.ts'
-import { startWorker } from '../../../../src/observability/destinations/deliveries/renderer/start-worker.ts'
 import {
   openRenderer,
   type RenderedBatch,
   type Renderer,
   type RenderJob,
+  startWorker,
 } from '../../../../src/observability/destinations/deliveries/renderer.ts'
 import { listFailures } from '../../../../src/observability/destinations/failures.ts'
 import { updateDestination } from '../../../../src/observability/destinations.ts'
