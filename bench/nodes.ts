@@ -38,6 +38,7 @@ alter table keys add column note text collate "C";
 
 create table extras (name text collate "C" primary key, note text collate "C");
 `
+const COUNT_WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
 const toNanos = (usd: number) => BigInt(Math.round(usd * 1e9))
 
 const PARTS: Record<string, () => Promise<boolean>> = {
@@ -297,12 +298,14 @@ async function measureCost(): Promise<boolean> {
   }
   const database = readCpu(nodes.postgres.pid)
   const lentBefore = await exchanges()
+  const locks = watchLocks(nodes)
   const statuses = await load(
     WIDE_CALLERS,
     i => call(started[i % 3] as Node, key),
     (_, i) => i >= 6_000,
   )
   const calls = statuses.get(200) ?? 0
+  const waited = await locks.end()
   const trips = ((await exchanges()) - lentBefore) / calls
   const perCall = (readCpu(nodes.postgres.pid) - database) / calls
   const ratio = pairs.map(pair => pair.ratio).sort((a, b) => a - b)[3] ?? 0
@@ -311,10 +314,31 @@ async function measureCost(): Promise<boolean> {
     {
       pairs: pairs.map(pair => ({ ...pair, ratio: Number(pair.ratio.toFixed(2)) })),
       ...{ postgresPerCall: Math.round(perCall), fullAtCallsPerSecond: Math.round(1e6 / perCall) },
+      ...{ waitedForLocksPerCall: Math.round((waited * 1000) / calls) },
       ...{ trips: Number(trips.toFixed(3)), statuses: Object.fromEntries(statuses) },
     },
     ratio <= 1.1 && trips <= 0.1,
   )
+}
+
+/** Sums how long connections of Postgres wait for each other's locks, in milliseconds, by many looks. */
+function watchLocks(nodes: Nodes) {
+  const startedAt = performance.now()
+  let [looks, waiting, isOver] = [0, 0, false]
+  const watch = async () => {
+    for (; !isOver; looks++) {
+      waiting += Number(await nodes.read(COUNT_WAITING))
+      await Bun.sleep(50)
+    }
+  }
+  const watching = watch()
+  return {
+    async end(): Promise<number> {
+      isOver = true
+      await watching
+      return (waiting / looks) * (performance.now() - startedAt)
+    },
+  }
 }
 
 /** How soon a key that one node disables is refused at another. */

@@ -75,6 +75,19 @@ export const SCHEMA = 'gateway'
 export const connect = (url: string, connections: number): SQL =>
   new SQL(url, { max: connections, connection: { search_path: SCHEMA } } as never)
 
+/** A machine that is cut off in a transaction keeps what that has locked from others no longer. */
+export const HURRY = "set local idle_in_transaction_session_timeout = '10s'"
+
+/** Does something in a transaction that locks what others wait for. */
+export const transact = <Result>(
+  pool: SQL,
+  work: (connection: Runner) => Promise<Result>,
+): Promise<Result> =>
+  pool.begin(async connection => {
+    const [, result] = await Promise.all([run(connection, HURRY), work(connection)])
+    return result
+  }) as Promise<Result>
+
 /** Opens Kysely over a pool. What changes something is run by `write.ts`. */
 export const openKysely = (pool: SQL): Kysely<Tables> =>
   new Kysely<Tables>({ dialect: new PoolDialect(pool) })

@@ -7,7 +7,7 @@ import type { EntryRows } from '../sql/generations/rows.ts'
 import { parseRow, type RawRow } from '../sql/ledger.ts'
 import { prepare } from '../sql/write.ts'
 import { replaceAmount } from './amounts.ts'
-import { answerWithin, explainFaults, PATIENCE, type Runner, run } from './connection.ts'
+import { answerWithin, explainFaults, PATIENCE, type Runner, run, transact } from './connection.ts'
 import { SNAPSHOT } from './reader.ts'
 
 /** A process of a node. */
@@ -27,7 +27,7 @@ export const createLeaseStore = (
   // Not given up on: what is not heard in time is done all the same.
   exchange: (number, requests) =>
     explainFaults(() =>
-      pool.begin(connection => exchange(connection, { id, incarnation }, number, requests)),
+      transact(pool, connection => exchange(connection, { id, incarnation }, number, requests)),
     ),
   async findAnswer(number) {
     // Waits for a transaction that still ends.
@@ -52,7 +52,7 @@ export const createLeaseStore = (
     return rows.map(({ meter }) => meter)
   },
   async takeBackAll() {
-    await answerWithin(PATIENCE.write, () => pool.begin(connection => takeBack(connection, id)))
+    await answerWithin(PATIENCE.write, () => transact(pool, connection => takeBack(connection, id)))
   },
   readSpending: since =>
     answerWithin(PATIENCE.read, () =>

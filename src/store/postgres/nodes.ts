@@ -5,7 +5,7 @@ import { NodeLeases } from '../../limits/leases.ts'
 import type { HeldBooks, HeldCall, Leases } from '../../limits/ledger.ts'
 import type { AuditEntry } from '../../resources/audit/store.ts'
 import { reviveAmount } from './amounts.ts'
-import { answerWithin, PATIENCE, type Runner, run } from './connection.ts'
+import { answerWithin, PATIENCE, type Runner, run, transact } from './connection.ts'
 import { ClaimedJobs, type Jobs } from './jobs.ts'
 import { createLeaseStore, takeBack } from './leases.ts'
 import { VERSION } from './schema.ts'
@@ -306,7 +306,7 @@ async function waitForPlace(pool: SQL, node: NodeName): Promise<void> {
   for (let first: StoredNode | undefined; ; ) {
     let earlier: StoredNode | undefined
     await answerWithin(PATIENCE.write, () =>
-      pool.begin(async connection => {
+      transact(pool, async connection => {
         earlier = await takePlace(connection, node)
       }),
     )

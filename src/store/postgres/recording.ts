@@ -22,7 +22,7 @@ import { checkAmount, followHead } from '../sql/ledger.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { replaceAmount, reviveAmount } from './amounts.ts'
-import { explainFaults, type Runner, readCode, run } from './connection.ts'
+import { explainFaults, HURRY, type Runner, readCode, run } from './connection.ts'
 import { countCharges, LOCK_LEDGER, sumMeters } from './leases.ts'
 import { COUNTS_MOVES } from './schema.ts'
 import { runStep, runSteps } from './write.ts'
@@ -270,8 +270,7 @@ function refuseOthers(values: unknown[]): void {
       throw new TypeError('A value fits no column')
 }
 
-// A machine that is cut off between the trips keeps no other node waiting for long.
-const BEGIN = `begin; set local idle_in_transaction_session_timeout = '10s'`
+const BEGIN = `begin; ${HURRY}`
 
 const TAKE_NUMBERS = `insert into numbers values ('outbox', ?)
   on conflict (name) do update set last = numbers.last + excluded.last returning last`

@@ -3,7 +3,15 @@ import { conflict } from '../../base/errors.ts'
 import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
 import type { Seal } from '../sql/seals/changes.ts'
 import { Prepared, prepare, type Statement, type Write } from '../sql/write.ts'
-import { answerWithin, explainFaults, PATIENCE, type Runner, readCode, run } from './connection.ts'
+import {
+  answerWithin,
+  explainFaults,
+  PATIENCE,
+  type Runner,
+  readCode,
+  run,
+  transact,
+} from './connection.ts'
 
 /** A unique index, or a row that refers to another. */
 const CONFLICTS = new Set(['23505', '23503'])
@@ -161,7 +169,7 @@ async function begin(
 ): Promise<void> {
   for (let left = again; ; ) {
     try {
-      await explainFaults(() => pool.begin(work) as Promise<unknown>)
+      await explainFaults(() => transact(pool, work))
       return
     } catch (thrown) {
       const code = readCode(thrown)

@@ -32,7 +32,7 @@ if (await hasPostgres())
       }[]
     await waitUntil(async () => (await list()).some(({ state }) => state === 'silent'))
     const gone = (await list()).find(({ state }) => state === 'silent')
-    expect((await nodes.run(['nodes', 'forget', gone?.id ?? ''])).code).toBe(0)
+    expect((await nodes.run(['nodes', 'forget', gone?.id ?? '', '--ended'])).code).toBe(0)
     for (const node of [b, c])
       expect(await call(node)).toMatch(/was interrupted: look at generation gen-/)
     expect(upstream.hits).toHaveLength(1)

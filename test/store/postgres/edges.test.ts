@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../../src/app/gateway.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { createKey } from '../../../src/resources/keys.ts'
+import { connect, run, transact } from '../../../src/store/postgres/connection.ts'
 import { refuseUnfit } from '../../../src/store/postgres/opening.ts'
 import { CERTIFICATE } from '../../support/certificate.ts'
 import { waitUntil } from '../../support/chat.ts'
@@ -20,6 +21,8 @@ import {
   startPostgres,
   startStandby,
 } from '../../support/postgres.ts'
+
+const POSTGRES = join(import.meta.dir, '../../../src/store/postgres')
 
 test('a Postgres that is no longer maintained is refused', async () => {
   const refusal = (number: number, version: string) => {
@@ -66,6 +69,22 @@ if (await hasPostgres()) {
       () => 'opened',
       (thrown: Error) => thrown.message,
     )
+
+  test('a machine that stands still in a transaction keeps no other waiting for long', async () => {
+    const pool = connect(postgres.url, 1)
+    const ask = 'show idle_in_transaction_session_timeout'
+    const inside = await transact(pool, connection => run(connection, ask))
+    const after = await run(pool, ask)
+    await pool.close()
+    const name = 'idle_in_transaction_session_timeout'
+    expect([inside, after]).toEqual([[{ [name]: '10s' }], [{ [name]: '0' }]])
+    // Others only read, or are of a database that nobody else uses yet.
+    const sources = [...new Bun.Glob('**/*.ts').scanSync(POSTGRES)]
+    const begun = sources.filter(path =>
+      /(pool|sql)\.begin\((?!SNAPSHOT)/i.test(readFileSync(join(POSTGRES, path), 'utf8')),
+    )
+    expect(begun.sort()).toEqual(['connection.ts', 'copy.ts', 'opening.ts', 'schema.ts'])
+  })
 
   test('a replica is refused, and what to name instead', async () => {
     await using standby = await startStandby(postgres)

@@ -2,7 +2,7 @@ import type { SQL } from 'bun'
 import type { Clock } from '../../../base/clock.ts'
 import { unavailable } from '../../../base/errors.ts'
 import type { Need, Pools } from '../../valkey/pools.ts'
-import { answerWithin, run } from '../connection.ts'
+import { answerWithin, run, transact } from '../connection.ts'
 
 /** What a process needs to count together with others. */
 export interface CountOptions {
@@ -181,7 +181,7 @@ export class Trips {
   async sweep(): Promise<void> {
     await answerWithin(DEAD, () => run(this.#pool, SWEEP_COUNTS))
     await answerWithin(DEAD, () =>
-      this.#pool.begin(async connection => {
+      transact(this.#pool, async connection => {
         const free = await run<{ name: string }>(connection, LOCK_FREE)
         const names = JSON.stringify(free.map(({ name }) => name))
         if (free.length > 0) await run(connection, SWEEP_PLACES, [names])
