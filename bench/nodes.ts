@@ -202,13 +202,14 @@ async function measureOneKey(): Promise<boolean> {
   const LIMIT = 0.06
   const key = await makeKey(started[0], nodes.management_key, LIMIT)
   const refusedAt: number[] = []
-  let [lastBegunAt, refusals] = [0, 0]
+  const paidAt: number[] = []
+  let refusals = 0
   const statuses = await load(
     CALLERS,
     async i => {
       const begunAt = performance.now()
       const status = await call(started[i % 3] as Node, key)
-      if (status === 200) lastBegunAt = Math.max(lastBegunAt, begunAt)
+      if (status === 200) paidAt.push(begunAt)
       if (status === 402) refusedAt.push(performance.now())
       return status
     },
@@ -218,8 +219,9 @@ async function measureOneKey(): Promise<boolean> {
     },
   )
   const spent = Number(await nodes.read('select sum(nanos) from gateway.spend')) / 1e9
-  // A call of the same price has begun after them, and was paid.
-  const needless = refusedAt.filter(at => at < lastBegunAt).length
+  // More calls of the same price have begun after them, and were paid, than what two calls of each
+  // server set aside: fewer may be paid by what calls give back that have cost less than that.
+  const needless = refusedAt.filter(at => paidAt.filter(begunAt => begunAt > at).length > 6).length
   const share = spent / LIMIT
   return report(
     'three nodes alive, one key: at least 99 % of it is spent, and no 402 is needless',
