@@ -128,13 +128,9 @@ export async function admitRequest(
   }
 }
 
-/**
- * Checks the key and the policy again, unless nothing can have changed since the call was admitted,
- * and lists it as running. Throws 401 for a key that is no longer valid.
- */
-export function confirmRun(world: InferenceWorld, run: Run, hasPaused = true): void {
-  if (hasPaused) recheckRun(world, run)
-  if (!run.isDry) run.unlist = world.traffic.calls.add(run)
+/** Lists a call as running. */
+export function listRun({ traffic }: InferenceWorld, run: Run): void {
+  if (!run.isDry) run.unlist = traffic.calls.add(run)
 }
 
 /**

@@ -1,5 +1,5 @@
 import { LONGEST_TURN, yieldToEventLoop } from '../base/clock.ts'
-import { admitRun, confirmRun, readNeeds } from './admit.ts'
+import { admitRun, listRun, readNeeds, recheckRun } from './admit.ts'
 import { attemptStep } from './attempt.ts'
 import {
   beginExtensions,
@@ -17,9 +17,9 @@ interface Stage<Subject> {
   name: string
   /**
    * Does its part; throws what stops the call. In a dry run it counts, sets aside, remembers and
-   * records nothing. `hasPaused`: others have had their turn since the first stage began.
+   * records nothing.
    */
-  run(world: ExtendedWorld, subject: Subject, hasPaused?: boolean): void | Promise<void>
+  run(world: ExtendedWorld, subject: Subject): void | Promise<void>
   /** Whether the call has any need of it; absent if every call has. One without is passed over. */
   when?(subject: Subject, world: ExtendedWorld): boolean
   /** The event that is published when it is done. */
@@ -28,6 +28,8 @@ interface Stage<Subject> {
   sends?: boolean
   /** Whether it reads all of a call: others may get their turn after it. */
   reads?: boolean
+  /** Whether it is done only where others have had their turn since the first stage began. */
+  isAfterPause?: boolean
 }
 
 /** The life of a call. */
@@ -62,7 +64,9 @@ export const STAGES: Stages = {
       when: (run, world) => readNeeds(world, run) !== 0,
     },
     // What holds now, after filters had time: 401.
-    { name: 'confirm', run: confirmRun, publishes: 'call.opened' },
+    { name: 'recheck', run: recheckRun, isAfterPause: true },
+    // It is among those that run.
+    { name: 'list', run: listRun, publishes: 'call.opened' },
     // What comes before its first turn: uses of tools that the client has approved: 400, 402, 403.
     { name: 'begin', run: beginExtensions, when: begins },
   ],
@@ -122,7 +126,8 @@ function runToPause<Subject extends { isDry: boolean }>(
     const stage = stages[index]
     if (!stage || stage.when?.(subject, world) === false) continue
     if (stage.reads) startedAt ??= world.clock.ticks()
-    const pending = stage.run(world, subject, from > 0)
+    if (stage.isAfterPause && from === 0) continue
+    const pending = stage.run(world, subject)
     if (pending) return { pending, stage, next: index + 1 }
     if (stage.publishes) publishStageEvent(world, stage, subject)
     if (stage.reads && startedAt !== null && world.clock.ticks() - startedAt > LONGEST_TURN)

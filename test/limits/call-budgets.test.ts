@@ -113,6 +113,19 @@ describe('a budget', () => {
     expect((await chat(key)).status).toBe(200)
   })
 
+  test('holds for a call that takes long to be planned, after which others have their turn', async () => {
+    const { ticks } = clock
+    let jumped = 0
+    clock.ticks = () => {
+      jumped += 20
+      return ticks.call(clock) + jumped
+    }
+    await setDefault([budget('end_user', 0.1)])
+    const key = await makeKey()
+    expect((await chat(key, { user: 'u' })).status).toBe(200)
+    expect((await chat(key, { user: 'u' })).status).toBe(402)
+  })
+
   test('by tag counts the tags of the header and of the trace, and refuses what is none', async () => {
     const key = await makeKey()
     await setDefault([budget('tag', 0.1, 'docs')])

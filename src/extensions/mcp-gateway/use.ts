@@ -1,7 +1,7 @@
 import { denied, GatewayError } from '../../base/errors.ts'
 import { isObject, type Json } from '../../base/json.ts'
 import { ITEMS_AT_ONCE, runInTurns, type Work } from '../../base/turns.ts'
-import { admitRun, confirmRun } from '../../engine/admit.ts'
+import { admitRun, listRun, recheckRun } from '../../engine/admit.ts'
 import { filterToolInput } from '../../engine/filtering.ts'
 import { closeRun, startRun } from '../../engine/infer.ts'
 import { hasDestinations, type Run } from '../../engine/run.ts'
@@ -63,7 +63,8 @@ export async function useServer(
     if (run.policy.contentShare) startTranscript(world, run as unknown as Run)
     await filterRun(world, run)
     if (run.blocked) throw run.blocked
-    confirmRun(world, run as unknown as Run)
+    recheckRun(world, run as unknown as Run)
+    listRun(world, run as unknown as Run)
   } catch (thrown) {
     run.release(counters)
     throw thrown
