@@ -46,7 +46,7 @@ export const createServeCommand = () =>
       parseWorkers,
     )
     .addOption(new Option('--worker-number <n>').argParser(Number).hideHelp())
-    .addOption(new Option('--worker-silence <s>').argParser(Number).default(90).hideHelp())
+    .addOption(new Option('--worker-silence <s>').argParser(parseSilence).hideHelp())
     .option(
       '--drain <seconds>',
       'how long running answers may continue after SIGTERM',
@@ -86,6 +86,12 @@ function parseDrain(text: string): number {
   return seconds
 }
 
+function parseSilence(text: string): number {
+  const seconds = parseDrain(text)
+  if (seconds < 1) throw new InvalidArgumentError(`expected seconds from 1 to ${LONGEST_DRAIN}`)
+  return seconds
+}
+
 /** In milliseconds: how long a server that could not start may take to say why. */
 const LAST_WORDS = 200
 
@@ -104,6 +110,8 @@ async function serve(options: ServeOptions): Promise<void> {
   const place = readPlace(options, configFile)
   const own = toGatewayParts(options, configFile)
   refuseTakeover(options, own)
+  if (options.workerSilence !== undefined && options.workers === undefined)
+    throw invalid('--worker-silence: expected --workers beside it')
   if (options.workers !== undefined && options.workerNumber === undefined)
     return serveByWorkers(options, configFile, place)
   const worker = await openWorker(options)

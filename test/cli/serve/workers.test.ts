@@ -59,6 +59,20 @@ test('what is silent for long is found, but not after a pause of who listens', (
   expect(lookUntil(1_091_000, 1_091_000)).toEqual(['b'])
 })
 
+test('a silence that is none, or of no workers, is refused', async () => {
+  const explain = async (...flags: string[]) => {
+    const { code, stdout, stderr } = await runGateway(['serve', ...flags])
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    return stderr
+  }
+  const none = '--worker-silence: expected --workers beside it'
+  expect(await explain('--worker-silence', '5')).toContain(none)
+  for (const text of ['0', '-1', 'abc', '1e9', 'NaN'])
+    expect(await explain('--workers', '2', '--worker-silence', text)).toContain(
+      `argument '${text}' is invalid`,
+    )
+})
+
 if (await hasPostgres()) {
   const dollar = { prompt: 1, completion: 1 }
 

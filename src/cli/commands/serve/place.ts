@@ -76,6 +76,6 @@ export interface ServeOptions extends CommonOptions, LogOptions {
   workers?: number | 'auto'
   /** Which of several servers this process is. No user says it: `--worker` is a slip for `--workers`. */
   workerNumber?: number
-  /** In seconds: what is silent for longer is killed. No user says it. */
-  workerSilence: number
+  /** In seconds: what is silent for longer is killed. Tests say it. */
+  workerSilence?: number
 }

@@ -94,6 +94,9 @@ const LONGEST_PAUSE = 30_000
 /** In milliseconds: one that lived for so long has started well. */
 const CALM = 60_000
 
+/** In seconds: what is silent for longer is killed. */
+const SILENCE = 90
+
 /** In milliseconds: between two looks at who was silent for how long. */
 const LOOK = 1_000
 /** In milliseconds: with fewer looks, this process has not heard what was said either. */
@@ -141,6 +144,8 @@ class Workers {
   readonly #unlock: () => void
   readonly #running = new Map<number, Child>()
   readonly #serving = new Set<Child>()
+  /** In seconds. */
+  readonly #silence: number
   readonly #attention: Attention<Child>
   readonly #stopped = waitForStop(() => this.#endAtOnce())
   #isStopping = false
@@ -155,7 +160,8 @@ class Workers {
     this.#log = log
     this.#options = options
     this.#unlock = unlock
-    this.#attention = new Attention(options.workerSilence * 1000, performance.now())
+    this.#silence = options.workerSilence ?? SILENCE
+    this.#attention = new Attention(this.#silence * 1000, performance.now())
   }
 
   async run(): Promise<never> {
@@ -213,7 +219,7 @@ class Workers {
     for (const [worker, child] of this.#running) {
       if (!silent.has(child)) continue
       this.#attention.forget(child)
-      const facts = { worker, pid: child.pid, seconds: this.#options.workerSilence }
+      const facts = { worker, pid: child.pid, seconds: this.#silence }
       this.#log('error', 'worker.silent', { ...facts, consequence: 'it is killed' })
       child.kill('SIGKILL')
     }
