@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { startBalancer } from '../support/balancer.ts'
+import { waitUntil } from '../support/chat.ts'
 import { openNodes } from '../support/nodes.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { buildLocalConfig } from '../support/server.ts'
@@ -47,7 +48,12 @@ if (await hasPostgres())
       const { stdout } = await nodes.run(['nodes', 'list', '--json'])
       return JSON.parse(stdout).data as { id: string; state: string }[]
     }
-    const states = await list()
+    // The balancer hears of it before the next heartbeat tells the other servers.
+    let states: Awaited<ReturnType<typeof list>> = []
+    await waitUntil(async () => {
+      states = await list()
+      return states.some(({ state }) => state === 'draining')
+    })
     expect(states.map(({ state }) => state).toSorted()).toEqual(['draining', 'serving'])
     const c = await start()
     await balancer.waitForReady(2)

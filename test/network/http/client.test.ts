@@ -500,6 +500,7 @@ describe('500 requests at once', () => {
     await using other = await startUpstream()
     const client = openHttpClient({ connectMilliseconds: 5_000, mostIdle: 100 })
     using set = spyOn(globalThis, 'setInterval')
+    using cleared = spyOn(globalThis, 'clearInterval')
     upstream.answer(hit => [{ wait: 'all' }, kept(hit.body)])
     other.answer(() => kept('fine'))
     const answers = sayAll(client)
@@ -507,8 +508,11 @@ describe('500 requests at once', () => {
     upstream.open('all')
     expect(await answers).toEqual(texts)
     await until(() => upstream.live === 100)
-    // They are looked after together.
-    expect(set).toHaveBeenCalledTimes(1)
+    // They are looked after together; a slow machine may see all of them expire in between.
+    const ended = new Set<unknown>(cleared.mock.calls.map(([one]) => one))
+    const running = set.mock.results.filter(({ value }) => !ended.has(value))
+    expect(running.length).toBeLessThanOrEqual(1)
+    expect(set.mock.calls.length).toBeLessThan(10)
     // There is no place for a connection to another origin, and one more for each that is gone.
     const request = { method: 'POST', url: other.url, headers: {}, body: '' }
     await textOf(await client.send(request, new Cancellation()))
