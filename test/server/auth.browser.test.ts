@@ -55,7 +55,10 @@ describe.skipIf(!found)('in a browser (needs chromium)', () => {
   })
   afterAll(() => browser[Symbol.asyncDispose]())
 
-  test('a member with a link gives an app a key', async () => {
+  const check = (name: string, work: () => Promise<void>) =>
+    test(name, () => browser.withstand(work), 300_000)
+
+  check('a member with a link gives an app a key', async () => {
     await using server = await startLocalServer({})
     using app = startBackend()
     const { page, errors } = await browser.open()
@@ -73,7 +76,7 @@ describe.skipIf(!found)('in a browser (needs chromium)', () => {
     expect(await readKey(server.url, back)).toMatchObject({ data: { limit: 2.5 } })
   })
 
-  test('a member whom another service signs in gives an app a key, and signs out', async () => {
+  check('a member whom another service signs in gives an app a key, and signs out', async () => {
     await using issuer = await TestIssuer.start({ now: () => new Date() })
     const sign_in = { issuer: issuer.url, client_id: 'gateway app', client_secret: SECRET }
     await using server = await startLocalServer({ oauth: { sign_in } })

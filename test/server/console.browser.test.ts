@@ -91,7 +91,10 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
   })
   afterAll(() => browser[Symbol.asyncDispose]())
 
-  test('shows every page to a manager, whole, and asks nobody but the gateway', async () => {
+  const check = (name: string, work: () => Promise<void>) =>
+    test(name, () => browser.withstand(work), 300_000)
+
+  check('shows every page to a manager, whole, and asks nobody but the gateway', async () => {
     await using server = await startLocalServer({})
     const { gateway } = server
     const operator = getOperator(gateway)
@@ -145,9 +148,9 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
       expect(url).toStartWith(`${server.url}/`)
       expect(new URL(url).pathname).toMatch(described)
     }
-  }, 300_000)
+  })
 
-  test('is in the program that is built', async () => {
+  check('is in the program that is built', async () => {
     await using server = await startServer()
     const watched = await browser.open()
     const { page, errors } = watched
@@ -163,7 +166,7 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     expect(errors).toEqual([])
   })
 
-  test('makes, changes and deletes a key, and calls a model', async () => {
+  check('makes, changes and deletes a key, and calls a model', async () => {
     await using server = await startLocalServer({})
     const { gateway } = server
     const watched = await browser.open()
@@ -220,7 +223,7 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     expect(errors.filter(error => !/400 |412 /.test(error))).toEqual([])
   })
 
-  test('assigns a guardrail to a key, and sets the budget of a workspace', async () => {
+  check('assigns a guardrail to a key, and sets the budget of a workspace', async () => {
     await using server = await startLocalServer({})
     const { gateway } = server
     const operator = getOperator(gateway)
@@ -249,7 +252,7 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     expect(errors).toEqual([])
   })
 
-  test('goes through all files, page by page, and back', async () => {
+  check('goes through all files, page by page, and back', async () => {
     await using server = await startLocalServer({})
     const { gateway } = server
     const operator = getOperator(gateway)
@@ -277,7 +280,7 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     expect(await page.getByRole('button', { name: 'Before' }).isDisabled()).toBe(true)
   })
 
-  test('keeps what was entered when a session ends in the middle', async () => {
+  check('keeps what was entered when a session ends in the middle', async () => {
     await using server = await startLocalServer({})
     const watched = await browser.open()
     const { page } = watched
@@ -298,7 +301,7 @@ describe.skipIf(!found)('the console in a browser (needs chromium)', () => {
     await page.getByText('This is shown once.').waitFor()
   })
 
-  test('shows a member who follows a link what is their own', async () => {
+  check('shows a member who follows a link what is their own', async () => {
     await using server = await startLocalServer({})
     const { gateway } = server
     const operator = getOperator(gateway)

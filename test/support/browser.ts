@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type BrowserContext, chromium, type Page } from 'playwright-core'
@@ -43,12 +43,15 @@ export interface WatchedPage {
   errors: string[]
 }
 
+/** In milliseconds: what a test asks of a browser takes a quarter of it on a full machine. */
+const STANDSTILL = 120_000
+
 /** A browser with a new profile. Disposing of it (`await using`) removes the profile too. */
 export class Browser {
-  readonly #context: BrowserContext
-  readonly #profile: string
+  #context: BrowserContext
+  #profile: string
 
-  constructor(context: BrowserContext, profile: string) {
+  constructor({ context, profile }: Launched) {
     this.#context = context
     this.#profile = profile
   }
@@ -68,6 +71,33 @@ export class Browser {
     return watched
   }
 
+  /**
+   * Does what a test does. A browser that answers no more for two minutes says nothing about a page:
+   * it is started again, and all is done once more; what it did not answer is printed.
+   */
+  async withstand(work: () => Promise<void>): Promise<void> {
+    const first = work()
+    let isStill = false
+    const limit = setTimeout(() => {
+      isStill = true
+      // What waits for it is refused.
+      killProcesses(this.#profile)
+    }, STANDSTILL)
+    try {
+      await first
+    } catch (error) {
+      if (!isStill) throw error
+      process.stderr.write(`The browser stood still: ${error}\n`)
+      rmSync(this.#profile, { recursive: true, force: true })
+      const { context, profile } = await launch()
+      this.#context = context
+      this.#profile = profile
+      await work()
+    } finally {
+      clearTimeout(limit)
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#context.close()
     rmSync(this.#profile, { recursive: true, force: true })
@@ -75,7 +105,14 @@ export class Browser {
 }
 
 /** Starts a browser. */
-export async function startBrowser(): Promise<Browser> {
+export const startBrowser = async (): Promise<Browser> => new Browser(await launch())
+
+interface Launched {
+  context: BrowserContext
+  profile: string
+}
+
+async function launch(): Promise<Launched> {
   const profile = mkdtempSync(join(tmpdir(), 'gateway-browser-'))
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: CHROMIUM,
@@ -83,7 +120,18 @@ export async function startBrowser(): Promise<Browser> {
     headless: true,
     chromiumSandbox: false,
   })
-  // A busy machine takes long; the runner ends what does not end.
+  // A busy machine takes long; a test has a limit of its own.
   context.setDefaultTimeout(0)
-  return new Browser(context, profile)
+  return { context, profile }
+}
+
+/** Ends what runs with a profile. */
+function killProcesses(profile: string): void {
+  for (const id of readdirSync('/proc').filter(name => /^\d+$/.test(name)))
+    try {
+      if (readFileSync(`/proc/${id}/cmdline`, 'utf8').includes(profile))
+        process.kill(Number(id), 'SIGKILL')
+    } catch {
+      // It has ended by itself.
+    }
 }
