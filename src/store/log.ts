@@ -107,6 +107,9 @@ export class Log {
   #writing: Turn | null = null
   /** Since when the block is being written; meaningless while none is. */
   #writingSince = 0
+  /** The block that took too long at a look, and the one that also did after a turn of the event loop. */
+  #suspect: Turn | null = null
+  #late: Turn | null = null
   /** The block that is being written: its bytes, and what proves it. */
   #length = 0
   #nextChain = NOTHING
@@ -149,7 +152,22 @@ export class Log {
 
   /** Whether the disk keeps up: else nothing should begin that has to be written. */
   get keepsUp(): boolean {
-    return !this.#writing || ((this.#turn?.lines.length ?? 0) < MOST_WAITING && this.lag < PATIENCE)
+    if (!this.#writing) return true
+    if ((this.#turn?.lines.length ?? 0) >= MOST_WAITING) return false
+    return this.lag < PATIENCE || !this.#isLate()
+  }
+
+  // Where this process stood still, it hears in the next turn what was written meanwhile.
+  #isLate(): boolean {
+    const block = this.#writing
+    if (this.#suspect !== block) {
+      this.#suspect = block
+      const note = () => {
+        this.#late = this.#writing === block ? block : null
+      }
+      setImmediate(() => setImmediate(note))
+    }
+    return this.#late === block
   }
 
   /** What was added and is not written yet; null if all is. It rejects where `add` does. */

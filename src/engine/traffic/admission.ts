@@ -301,6 +301,9 @@ function readDefaults(): { memory: number; calls: number } {
 /** In milliseconds: how long a turn of the event loop should be at most. */
 const LONG_TURN = 20
 
+/** In milliseconds: a turn that was longer is no load. The process stood still, and nobody waited for it. */
+const LONGEST_TURN = 500
+
 /** How many calls begin in one turn: at first, at least and at most. */
 const FIRST = 32
 const FEWEST = 4
@@ -339,6 +342,8 @@ export class Turns {
   #left = FIRST
   #refused = 0
   #startedAt = 0
+  /** How long the turns before this one were, without the time for which the process stood still. */
+  #passed = 0
   #isCounting = false
 
   constructor(world: TurnWorld = EVENT_LOOP) {
@@ -353,7 +358,11 @@ export class Turns {
   /** How long the first of those that wait has waited, in milliseconds; 0 if none does. */
   get wait(): number {
     const first = this.#waiting[this.#first]
-    return first ? this.#world.now() - first.since : 0
+    return first ? this.#now - first.since : 0
+  }
+
+  get #now(): number {
+    return this.#passed + Math.min(this.#world.now() - this.#startedAt, LONGEST_TURN)
   }
 
   /** Returns null if a call may begin now, and a promise of its turn otherwise. */
@@ -363,7 +372,7 @@ export class Turns {
       this.#left -= 1
       return null
     }
-    return new Promise(begin => this.#waiting.push({ begin, since: this.#world.now() }))
+    return new Promise(begin => this.#waiting.push({ begin, since: this.#now }))
   }
 
   /** Notes that a call is refused: however many are, those that wait must not wait for ever. */
@@ -379,7 +388,9 @@ export class Turns {
   }
 
   readonly #startNext = (): void => {
-    this.#adapt(this.#world.now() - this.#startedAt)
+    const length = this.#world.now() - this.#startedAt
+    this.#passed += Math.min(length, LONGEST_TURN)
+    this.#adapt(length)
     this.#left = Math.max(this.#size, Math.min(MOST_FOR_REFUSALS, this.#refused))
     this.#refused = 0
     this.#isCounting = false

@@ -174,6 +174,17 @@ describe('turns', () => {
     expect(Array.from({ length: 3 }, () => begin(10))).toEqual([12, 20, 28])
   })
 
+  test('tell how long the first waits, without the time for which the process stood still', () => {
+    const { turns, endTurn } = createLoop()
+    for (let call = 0; call < 500; call++) void turns.enter()
+    for (let turn = 0; turn < 4; turn++) endTurn(30)
+    expect(turns.wait).toBe(120)
+    endTurn(3_600_000)
+    expect(turns.wait).toBe(620)
+    endTurn(30)
+    expect(turns.wait).toBe(650)
+  })
+
   test('go on while many are refused in each of them', () => {
     const { turns, endTurn } = createLoop()
     for (let call = 0; call < 500; call++) void turns.enter()
