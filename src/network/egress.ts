@@ -148,14 +148,14 @@ export function openHttpClient(settings: ConnectionSettings): HttpClient {
   const idle: IdleCount = { count: 0, most: settings.mostIdle ?? computeMostIdle() }
   return {
     send(request, cancellation) {
-      const exchange = new Exchange(request.onSent)
       const { address, isRepeated = false } = request
       const target =
         address === undefined
           ? getTarget(targets, request.url)
           : { ...parseTarget(request.url), address }
+      const exchange = new Exchange(request.onSent)
       cancellation.listen(reason => exchange.fail(reason))
-      if (exchange.failed) return exchange.response.promise
+      if (cancellation.reason) return exchange.response.promise
       const rendered = renderRequest(request, target)
       if (address === undefined || isRepeated)
         getPool(pools, target, { settings, idle }).carry(exchange, rendered)
