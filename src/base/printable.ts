@@ -1,3 +1,6 @@
+/** A text without anything that the functions below replace: only ASCII that is printed. */
+export const PLAIN_TEXT = /^[ -~]*$/
+
 /**
  * Replaces control characters and bidi marks with U+FFFD. They could move a terminal's cursor,
  * break a log line or forge a header.

@@ -15,7 +15,6 @@ import type { PooledCredential, Provider } from '../resources/providers/provider
 import { buildReason } from '../translation/protocols/failure.ts'
 import type { Protocol, UpstreamRequest } from '../translation/protocols/protocol.ts'
 import { protocols } from '../translation/protocols/registry.ts'
-import { HOPS_HEADER, renderHops } from './admit.ts'
 import {
   createLimitsReader,
   pickCredential,
@@ -699,7 +698,18 @@ function openAdmitted<K extends Kind>(
 
 /** Counts this gateway in a request to an address that may be a gateway's, or its own. */
 function markHop({ headers }: OutgoingRequest, { isHosted }: Provider, { origin }: CallBase): void {
-  if (!isHosted) headers[HOPS_HEADER] = renderHops((origin.hops ?? 0) + 1)
+  if (!isHosted) headers[HOPS_HEADER] = `gateway;hops=${(origin.hops ?? 0) + 1}`
+}
+
+/** The header in which the number travels (RFC 8586): a list, to which others may add themselves. */
+export const HOPS_HEADER = 'cdn-loop'
+
+const HOPS = /^ *gateway;hops=(\d+) *$/
+
+/** Parses how many gateways a request has come through: the most that a member says, or 0. */
+export function parseHops(header: string): number {
+  const members = header.split(',').map(member => Number(HOPS.exec(member)?.[1] ?? 0))
+  return Math.max(...members)
 }
 
 /** Sends every request of a call at once. The attempt shows the head of any answer. */

@@ -648,15 +648,15 @@ function quoteCall<K extends Kind>(
 ): Quote {
   if (!endpoint.prices) return FREE
   const costing: Costing<K> = kinds[kind].costing
+  const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
+  const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
+  const units = costing.boundUnits(call, endpoint)
   const bounded = limitToContext(input, endpoint, costing.countPrompts(call))
   const tokens = bounded.text + bounded.audio + bounded.video
   const drawn = costing.describeDrawn?.(call, endpoint)
   const { prices } = endpoint
   const rates =
     prices.tiers || prices.variants ? computeHighestPrices(prices, tokens, drawn) : prices
-  const most = costing.boundOutput(call, endpoint) ?? limits.max_tokens
-  const least = Math.min(costing.computeLeastOutput(call, endpoint), most)
-  const units = costing.boundUnits(call, endpoint)
   const surcharge = costing.priceSurcharge(call, rates)
   const perToken = costing.priceOutputToken(call, rates)
   // Each of several requests has the prompt again, but for those that divide it.

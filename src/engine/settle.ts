@@ -2,6 +2,7 @@ import { readMoment } from '../base/clock.ts'
 import type { GatewayError } from '../base/errors.ts'
 import { getOwn } from '../base/json.ts'
 import {
+  computeUpstreamCost,
   countInputTokens,
   countOutputTokens,
   createFreeReceipt,
@@ -10,7 +11,6 @@ import {
   hasOutput,
   listUnits,
   type Receipt,
-  sumCosts,
   UNITS,
   type Unit,
   type Usage,
@@ -327,9 +327,9 @@ const isInsured = (
   { finish }: Meter<never>,
   error: GatewayError | null,
 ): boolean =>
-  !hasOutput(usage) &&
+  (error !== null || finish === null || finish.reason === 'error') &&
   !isOurEnd(run, error) &&
-  (error !== null || finish === null || finish.reason === 'error')
+  !hasOutput(usage)
 
 /**
  * Returns what the provider counted; null if it did not, or if an answer to the call cannot have
@@ -352,8 +352,8 @@ function readCount<K extends Kind>(
 
 // Some relays count 0 and 0 whatever they delivered. No answer of a model has such a count, but the
 // text of a filter does: if it stopped the prompt, the model has not read it.
-const isEmptyCount = (usage: Usage, { delivered, finish }: Meter<never>) =>
-  delivered && finish?.reason !== 'content_filter' && hasNoWork(usage)
+const isEmptyCount = (usage: Usage, meter: Meter<never>) =>
+  hasNoWork(usage) && meter.delivered && meter.finish?.reason !== 'content_filter'
 
 /**
  * Builds the receipt of a usage at an endpoint's prices. With their own credential callers pay their
@@ -526,10 +526,6 @@ function leaveTree({ tree }: Run, turn: TreeTurn, receipt: Receipt | null): void
 const countTokens = ({ usage }: Pick<Receipt, 'usage'>): number =>
   countInputTokens(usage) + countOutputTokens(usage)
 
-/** Computes what the provider charges. Null if unknown. */
-export const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
-  cost_details && sumCosts(cost_details)
-
 /** Finds the last step that was answered. */
 export const findAnsweredStep = <K extends Kind>({ steps }: Run<K>): Step<K> | undefined =>
   steps.findLast(({ answer }) => answer !== null)
@@ -688,22 +684,32 @@ function isPlausible<K extends Kind>(
   endpoint: Endpoint,
 ): boolean {
   if (usage.isImpossible) return false
+  const { billed } = usage
+  const tokens = countTokens({ usage })
+  const most = billed ? Math.max(tokens, countTokens({ usage: { ...usage, ...billed } })) : tokens
+  return fitsContexts(most, kind, call, endpoint) && hasPlausibleUnits(usage, kind, call, endpoint)
+}
+
+// Few answers have so many tokens that it matters how many there are of them.
+function fitsContexts<K extends Kind>(
+  tokens: number,
+  kind: K,
+  call: Work[K]['call'],
+  { context_length }: Endpoint,
+): boolean {
+  const most = MOST_CONTEXTS * (context_length ?? LARGEST_CONTEXT)
+  if (tokens <= most) return true
   const { countShares }: Metering<K> = kinds[kind].metering
-  const shares = Math.max(1, countShares(call))
-  const most = MOST_CONTEXTS * (endpoint.context_length ?? LARGEST_CONTEXT) * shares
-  return (
-    countTokens({ usage }) <= most &&
-    (!usage.billed || countTokens({ usage: { ...usage, ...usage.billed } }) <= most) &&
-    hasPlausibleUnits(usage, kind, call, endpoint)
-  )
+  return tokens <= most * countShares(call)
 }
 
 function hasPlausibleUnits<K extends Kind>(
-  { units = {} }: Usage,
+  { units }: Usage,
   kind: K,
   call: Work[K]['call'],
   endpoint: Endpoint,
 ): boolean {
+  if (!units) return true
   const bounds = kinds[kind].costing.boundUnits(call, endpoint)
   const countMost = (unit: Unit) =>
     MOST_CONTEXTS * Math.max(bounds[unit] ?? 0, UNASKED_UNITS * UNITS[unit].partsPerUnit)

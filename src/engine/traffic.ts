@@ -120,24 +120,19 @@ function countUnconnected({ isUnconnected, inner }: RunningCall): number {
 /** Creates an empty list of running calls. Those that are read on are cut when it is drained. */
 export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
   const running = new LiveSet<RunningCall>()
-  let [draining, closed] = [false, false]
   let emptied: (() => void) | undefined
 
   const endAll = () => {
     for (const { cancellation } of running) cancellation.cancel(shuttingDown())
   }
 
-  return {
+  const calls = {
+    draining: false,
+    closed: false,
     get size() {
       return running.size
     },
-    get draining() {
-      return draining
-    },
-    get closed() {
-      return closed
-    },
-    add(call) {
+    add(call: RunningCall) {
       const remove = running.add(call)
       return () => {
         remove()
@@ -153,17 +148,17 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
       for (const call of running) count += countUnconnected(call)
       return count
     },
-    endLoops(isGone, reason) {
+    endLoops(isGone: (keyHash: string) => boolean, reason: GatewayError) {
       for (const call of running) {
         const hash = call.actor?.key_hash ?? null
         if (hash !== null && isGone(hash)) call.endLoop?.(reason)
       }
     },
     announceDrain() {
-      draining = true
+      calls.draining = true
     },
-    async drain(milliseconds) {
-      draining = closed = true
+    async drain(milliseconds: number) {
+      calls.draining = calls.closed = true
       readOns.cutAll()
       // They may take many more turns, and tools that run may take long.
       for (const call of running) call.endLoop?.(shuttingDown())
@@ -175,6 +170,7 @@ export function createRunningCalls(readOns = new ReadOns()): RunningCalls {
       clearTimeout(timer)
     },
   }
+  return calls
 }
 
 /** The conversation that a call belongs to. */

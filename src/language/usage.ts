@@ -59,6 +59,10 @@ interface CostDetails {
 export const sumCosts = ({ prompt, completion, tools = 0n }: CostDetails): bigint =>
   prompt + completion + tools
 
+/** Computes what the provider charges. Null if unknown. */
+export const computeUpstreamCost = ({ cost_details }: Receipt): bigint | null =>
+  cost_details && sumCosts(cost_details)
+
 export const countInputTokens = ({ input }: Usage): number =>
   input.text +
   input.cache_read +

@@ -11,8 +11,12 @@ import type { Provider } from '../resources/providers/provider.ts'
 import { buildReason, findMessage } from '../translation/protocols/failure.ts'
 import type { FollowUp, Protocol } from '../translation/protocols/protocol.ts'
 import { cleanReason } from './clean-reason.ts'
-import type { IncomingResponse, OutgoingRequest } from './egress.ts'
-import { ConnectionFailed, NO_DESCRIPTOR } from './http/client.ts'
+import {
+  ConnectionFailed,
+  type IncomingResponse,
+  NO_DESCRIPTOR,
+  type OutgoingRequest,
+} from './egress.ts'
 import { readBodyText } from './http/exchange.ts'
 import { type EventRoom, PartStream } from './part-stream.ts'
 import type { UpstreamWorld } from './world.ts'

@@ -8,17 +8,17 @@ import { canManage, canManageAll } from '../resources/management.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import { Day } from './datasets.ts'
 import { findReadableWorkspace } from './generations/find.ts'
+import { Reading, type ReadingWorld } from './rollups/reading.ts'
 import {
   addSums,
   type CallSums,
+  type Condition,
   createSums,
   parseDay,
   renderDay,
   toDay,
   toHour,
-} from './rollups/calls.ts'
-import { Reading, type ReadingWorld } from './rollups/reading.ts'
-import type { Condition } from './rollups.ts'
+} from './rollups.ts'
 
 /** What activity needs from the gateway. */
 export interface ActivityWorld extends IdentityWorld, ReadingWorld {

@@ -15,9 +15,15 @@ import {
 } from './analytics/query.ts'
 import { findReadableWorkspace } from './generations/find.ts'
 import { identifyApp } from './rollups/apps.ts'
-import { type CallFacts, toHour, toMoment } from './rollups/calls.ts'
 import { Reading, type ReadingWorld } from './rollups/reading.ts'
-import type { Comparison, Condition, SumDimension } from './rollups.ts'
+import {
+  type CallFacts,
+  type Comparison,
+  type Condition,
+  type SumDimension,
+  toHour,
+  toMoment,
+} from './rollups.ts'
 
 const LABELS = { minute: 'Minute', hour: 'Hour', day: 'Day', week: 'Week', month: 'Month' }
 

@@ -2,7 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { oneOf, SomeName, TrueOrFalse } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
 import { type DatasetWorld, VERSION } from './datasets.ts'
-import { renderDay, toDay, toHour } from './rollups/calls.ts'
+import { renderDay, toDay, toHour } from './rollups.ts'
 
 /** The query of `GET /benchmarks`. */
 export const BenchmarkQuery = Type.Object({

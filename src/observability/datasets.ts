@@ -5,9 +5,9 @@ import { canManageAll } from '../resources/management.ts'
 import type { Model } from '../resources/models/catalog.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import type { App } from './rollups/apps.ts'
-import { parseDay, renderDay, toDay, toHour } from './rollups/calls.ts'
 import type { ReadingWorld } from './rollups/reading.ts'
 import { Reading } from './rollups/reading.ts'
+import { parseDay, renderDay, toDay, toHour } from './rollups.ts'
 
 /** What datasets need from the gateway. */
 export interface DatasetWorld extends ReadingWorld {

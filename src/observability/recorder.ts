@@ -1,6 +1,6 @@
 import { GatewayError, unavailable } from '../base/errors.ts'
 import type { Events } from '../base/events.ts'
-import { toReceivedText } from '../base/printable.ts'
+import { PLAIN_TEXT, toReceivedText } from '../base/printable.ts'
 import type { Finding, Generation, GenerationStore, RecorderEntry } from './generations/store.ts'
 import type { WrittenMessages } from './outbox.ts'
 
@@ -274,10 +274,10 @@ const WRITTEN_BY_OTHERS = [
 function mendTexts(generation: Generation): void {
   const { session_id, external_user, http_referer, title, user_agent } = generation
   const { upstream_id, native_finish_reason } = generation
-  // One look for all, as hardly any has to be mended. No line feed completes half a character.
-  const ofCaller = `${session_id}\n${external_user}\n${http_referer}\n${title}\n${user_agent}`
-  const all = `${ofCaller}\n${upstream_id}\n${native_finish_reason}`
-  if (toReceivedText(all) === all) return
+  // One look for all, as hardly any has to be mended. No space completes half a character.
+  const ofCaller = `${session_id} ${external_user} ${http_referer} ${title} ${user_agent}`
+  const all = `${ofCaller} ${upstream_id} ${native_finish_reason}`
+  if (PLAIN_TEXT.test(all) || toReceivedText(all) === all) return
   for (const name of WRITTEN_BY_OTHERS) {
     const text = generation[name]
     if (text) generation[name] = toReceivedText(text)

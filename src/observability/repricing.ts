@@ -12,7 +12,7 @@ import { computeCost, type Prices, toExactPrices } from '../resources/prices.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import type { Generation, GenerationStore, RecorderEntry } from './generations/store.ts'
 import { renderUsd } from './reconciliation.ts'
-import { CORRECTION, parseDay } from './rollups/calls.ts'
+import { CORRECTION, parseDay } from './rollups.ts'
 
 const Price = Type.Optional(Type.Number({ minimum: 0, maximum: 10_000 }))
 const Day = Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', maxLength: 10 })

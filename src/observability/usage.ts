@@ -8,9 +8,15 @@ import { DIMENSIONS } from './analytics/dimensions.ts'
 import type { ResultGroup } from './analytics/groups.ts'
 import type { CheckedQuery, Granularity } from './analytics/query.ts'
 import { collectGroups } from './analytics.ts'
-import { addSums, type CallSums, createSums, toMoment } from './rollups/calls.ts'
 import { Reading } from './rollups/reading.ts'
-import type { Condition, RollupReader } from './rollups.ts'
+import {
+  addSums,
+  type CallSums,
+  type Condition,
+  createSums,
+  type RollupReader,
+  toMoment,
+} from './rollups.ts'
 
 /** What usage is summed by: one part of time, and what calls have in common. */
 const TIMES = ['hour', 'day', 'week', 'month'] as const

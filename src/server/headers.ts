@@ -1,9 +1,9 @@
 import type { Gateway } from '../app/gateway.ts'
 import { includesAddress } from '../base/address-ranges.ts'
 import { invalid } from '../base/errors.ts'
-import { toPrintable } from '../base/printable.ts'
+import { PLAIN_TEXT, toPrintable } from '../base/printable.ts'
 import { parseTraceparent } from '../base/traceparent.ts'
-import { HOPS_HEADER, parseHops } from '../engine/admit.ts'
+import { HOPS_HEADER, parseHops } from '../engine/attempt.ts'
 import { type Origin, REGIONS, type Region } from '../language/call.ts'
 import { getPolicy } from '../limits/effective.ts'
 import type { DescribedRate } from '../limits/rates.ts'
@@ -96,7 +96,9 @@ export function readSessionId(request: Request): string | null {
 
 function readPrintable(headers: Headers, name: string): string | null {
   const value = headers.get(name)
-  return value === null || value === '' ? null : toPrintable(value.slice(0, LONGEST))
+  if (value === null || value === '') return null
+  const text = value.slice(0, LONGEST)
+  return PLAIN_TEXT.test(text) ? text : toPrintable(text)
 }
 
 /**

@@ -1,6 +1,6 @@
 import { describeDatabase } from '../config/storage.ts'
 import type { RecordSecrets } from '../limits/seals.ts'
-import { FreshCalls } from '../observability/rollups/calls.ts'
+import { FreshCalls } from '../observability/rollups.ts'
 import type { GivenSecret } from './own-secret.ts'
 import {
   answerWithin,

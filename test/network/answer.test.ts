@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Cancellation } from '../../src/base/cancellation.ts'
 import { Deadline, parseRetryAfter, parseRetryAfterMs } from '../../src/network/answer.ts'
-import { ConnectionFailed } from '../../src/network/http/client.ts'
+import { ConnectionFailed } from '../../src/network/egress.ts'
 
 const NOW = Date.parse('2026-03-04T05:06:07Z')
 const after = (value: string) => parseRetryAfter(value, NOW)

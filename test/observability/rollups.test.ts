@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { openEvents } from '../../src/base/events.ts'
 import type { Generation } from '../../src/observability/generations/store.ts'
 import type { App } from '../../src/observability/rollups/apps.ts'
-import type { CallSums } from '../../src/observability/rollups/calls.ts'
 import { type SessionCell, TURN_RANGES } from '../../src/observability/rollups/sessions.ts'
 import {
+  type CallSums,
   type Comparison,
   openRollupKeeper,
   type RollupStore,

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { computeBounds } from '../../src/engine/health/measures.ts'
+import { computeBounds } from '../../src/engine/health.ts'
 import { buildRoutesConfig, readMetric, sendChat } from '../support/chat.ts'
 import { type LocalServer, startLocalServer } from '../support/server.ts'
 import {

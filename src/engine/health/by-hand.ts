@@ -3,8 +3,8 @@ import type { Actor } from '../../resources/actor.ts'
 import { createAuditEntry } from '../../resources/audit/entry.ts'
 import { assertCanManageAll } from '../../resources/management.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
+import type { CooldownReason } from '../health.ts'
 import type { InferenceWorld } from '../world.ts'
-import type { CooldownReason } from './measures.ts'
 
 /** The longest that an endpoint may rest: a day. What is to be off for longer is a config's. */
 const LONGEST_REST = 86_400

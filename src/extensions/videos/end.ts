@@ -1,7 +1,12 @@
 import { renderTime, toDayNumber } from '../../base/clock.ts'
 import { toUsd } from '../../base/money.ts'
-import { buildReceipt, computeUpstreamCost } from '../../engine/settle.ts'
-import { createFreeReceipt, createTextUsage, type Receipt } from '../../language/usage.ts'
+import { buildReceipt } from '../../engine/settle.ts'
+import {
+  computeUpstreamCost,
+  createFreeReceipt,
+  createTextUsage,
+  type Receipt,
+} from '../../language/usage.ts'
 import { countVideoUnits, USUAL_SECONDS } from '../../language/video.ts'
 import type { Hold, StepCharge } from '../../limits/ledger.ts'
 import type {

@@ -1,7 +1,6 @@
 import { nameFailure } from '../generations.ts'
-import type { CallFacts } from '../rollups/calls.ts'
 import { findContextBucket } from '../rollups/context-buckets.ts'
-import type { SumDimension } from '../rollups.ts'
+import type { CallFacts, SumDimension } from '../rollups.ts'
 
 /** Something that a query can group and filter by. */
 export interface Dimension {

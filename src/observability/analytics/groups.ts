@@ -1,4 +1,5 @@
 import { invalid } from '../../base/errors.ts'
+import { findPeriodStart } from '../rollups/periods.ts'
 import {
   addCall,
   addSums,
@@ -8,8 +9,7 @@ import {
   renderDay,
   toDay,
   toHour,
-} from '../rollups/calls.ts'
-import { findPeriodStart } from '../rollups/periods.ts'
+} from '../rollups.ts'
 
 import type { CheckedQuery, Granularity } from './query.ts'
 

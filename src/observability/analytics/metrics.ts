@@ -1,5 +1,5 @@
 import { toUsd } from '../../base/money.ts'
-import type { CallFacts, CallSums } from '../rollups/calls.ts'
+import type { CallFacts, CallSums } from '../rollups.ts'
 
 /** How a metric is shown, in the words of the public API. */
 type Format = 'number' | 'currency' | 'percent' | 'latency' | 'throughput'

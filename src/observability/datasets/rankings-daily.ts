@@ -14,10 +14,10 @@ import {
   resolveDays,
   showDays,
 } from '../datasets.ts'
-import { type CallFacts, renderDay, toDay, toHour } from '../rollups/calls.ts'
 import { CONTEXT_BUCKETS, findContextBucket } from '../rollups/context-buckets.ts'
 import { findPeriodStart, type Period } from '../rollups/periods.ts'
 import type { Reading } from '../rollups/reading.ts'
+import { type CallFacts, renderDay, toDay, toHour } from '../rollups.ts'
 
 /** The query of `GET /datasets/rankings-daily`. */
 export const RankingsDailyQuery = Type.Object({

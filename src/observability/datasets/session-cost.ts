@@ -3,8 +3,8 @@ import { oneOf, SomeName } from '../../base/schema-builders.ts'
 import { compareTexts } from '../../base/sorting.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { type DatasetWorld, findAudience, nameApp, openDataset, showSource } from '../datasets.ts'
-import { renderDay, toDay, toFirstDay, toHour, toWeek } from '../rollups/calls.ts'
 import { type SessionCell, TURN_RANGES } from '../rollups/sessions.ts'
+import { renderDay, toDay, toFirstDay, toHour, toWeek } from '../rollups.ts'
 
 /** The query of `GET /datasets/session-cost` (specification, E12). */
 export const SessionCostQuery = Type.Object({

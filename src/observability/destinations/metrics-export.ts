@@ -1,6 +1,11 @@
 import type { Cancellation } from '../../base/cancellation.ts'
-import type { HistogramPoint, Labels, MetricReading } from '../metrics/instruments.ts'
-import { type Metrics, openMetrics } from '../metrics.ts'
+import {
+  type HistogramPoint,
+  type Labels,
+  type MetricReading,
+  type Metrics,
+  openMetrics,
+} from '../metrics.ts'
 import type { TelemetryWorld } from '../world.ts'
 import { buildHeaders, joinUrl } from './config.ts'
 import { DELIVERY_PACE } from './deliveries/retry.ts'

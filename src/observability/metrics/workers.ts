@@ -1,4 +1,4 @@
-import type { Labels, MetricReading } from './instruments.ts'
+import type { Labels, MetricReading } from '../metrics.ts'
 
 /**
  * Joins what several servers of one port have counted, by their numbers. Each series has the label

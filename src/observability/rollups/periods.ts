@@ -1,4 +1,4 @@
-import { renderDay, toFirstDay, toWeek } from './calls.ts'
+import { renderDay, toFirstDay, toWeek } from '../rollups.ts'
 
 /** Days in a row that are summed together. Weeks begin on Monday. */
 export type Period = 'day' | 'week' | 'month'

@@ -1,13 +1,14 @@
 import { type Clock, isLongTurn, yieldToEventLoop } from '../../base/clock.ts'
 import { GatewayError } from '../../base/errors.ts'
 import {
+  type CallFacts,
   type RollupReader,
   rollUp,
   type SumDimension,
   type SumQuery,
   type SumRow,
+  toDay,
 } from '../rollups.ts'
-import { type CallFacts, toDay } from './calls.ts'
 
 /** What reads roll-ups needs from the gateway. */
 export interface ReadingWorld extends RollupReader {

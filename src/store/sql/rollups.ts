@@ -1,25 +1,23 @@
 import { conflict } from '../../base/errors.ts'
 import type { App } from '../../observability/rollups/apps.ts'
 import {
-  AMOUNTS,
-  type CallSums,
-  COUNTS,
-  type FreshCalls,
-  parseDay,
-} from '../../observability/rollups/calls.ts'
-import {
   FEWEST_TURNS,
   type SessionCell,
   TURN_RANGES,
   type TurnRange,
 } from '../../observability/rollups/sessions.ts'
-import type {
-  Comparison,
-  Condition,
-  RollupStore,
-  SumDimension,
-  SumQuery,
-  SumRow,
+import {
+  AMOUNTS,
+  type CallSums,
+  COUNTS,
+  type Comparison,
+  type Condition,
+  type FreshCalls,
+  parseDay,
+  type RollupStore,
+  type SumDimension,
+  type SumQuery,
+  type SumRow,
 } from '../../observability/rollups.ts'
 import { listColumns } from './reading.ts'
 import { createAdvance } from './rollups/advance.ts'

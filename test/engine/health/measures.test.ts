@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { computeBounds, Quality } from '../../../src/engine/health/measures.ts'
+import { computeBounds, Quality } from '../../../src/engine/health.ts'
 
 const HOUR = 3_600_000
 

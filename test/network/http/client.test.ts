@@ -19,7 +19,7 @@ import {
   type HttpClient,
   type HttpRequest,
   openHttpClient,
-} from '../../../src/network/http/client.ts'
+} from '../../../src/network/egress.ts'
 import { type IncomingResponse, MalformedResponse } from '../../../src/network/http/exchange.ts'
 import { startFullListener } from '../../support/full-listener.ts'
 import {
@@ -959,7 +959,7 @@ test('X-28 the environment’s proxies are not used', async () => {
 const CORE = `${import.meta.dir}/../../../src`
 
 const ASKING = `
-  const { openHttpClient } = await import('${CORE}/network/http/client.ts')
+  const { openHttpClient } = await import('${CORE}/network/egress.ts')
   const { Cancellation } = await import('${CORE}/base/cancellation.ts')
   const http = openHttpClient({ connectMilliseconds: 1000 })
   const request = { method: 'POST', url: process.env.TARGET, headers: {}, body: '' }

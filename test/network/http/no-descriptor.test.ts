@@ -7,7 +7,7 @@ import { expect, test } from 'bun:test'
 const SCRIPT = `
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { Cancellation } from '${import.meta.dir}/../../../src/base/cancellation.ts'
-import { openHttpClient } from '${import.meta.dir}/../../../src/network/http/client.ts'
+import { openHttpClient } from '${import.meta.dir}/../../../src/network/egress.ts'
 const server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
 const client = openHttpClient({ connectMilliseconds: 5_000, idleMilliseconds: 5_000 })
 const url = 'http://127.0.0.1:' + server.port + '/'

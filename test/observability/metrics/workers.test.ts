@@ -1,7 +1,6 @@
 import { expect, test } from 'bun:test'
-import { Counter, Histogram, readValue } from '../../../src/observability/metrics/instruments.ts'
 import { joinReadings } from '../../../src/observability/metrics/workers.ts'
-import { renderMetrics } from '../../../src/observability/metrics.ts'
+import { Counter, Histogram, readValue, renderMetrics } from '../../../src/observability/metrics.ts'
 
 test('what several servers have counted is one text, in which each series has its worker', () => {
   const read = (count: number) => {

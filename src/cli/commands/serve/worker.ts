@@ -1,8 +1,12 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { MetricReading } from '../../../observability/metrics/instruments.ts'
 import { joinReadings } from '../../../observability/metrics/workers.ts'
-import { type Metrics, renderMetrics, type ToldMetrics } from '../../../observability/metrics.ts'
+import {
+  type MetricReading,
+  type Metrics,
+  renderMetrics,
+  type ToldMetrics,
+} from '../../../observability/metrics.ts'
 import type { SharedPort } from '../../../server/paths.ts'
 import { listWorkers, locateWorker } from '../../data-directory.ts'
 import { openLineWriter } from '../../log.ts'

@@ -7,7 +7,7 @@ import {
   type Subaccount,
   type SubaccountSpend,
 } from '../../../limits/ledger.ts'
-import { CORRECTION } from '../../../observability/rollups/calls.ts'
+import { CORRECTION } from '../../../observability/rollups.ts'
 import { parseRow, type RawRow } from '../ledger.ts'
 import { list, type Reader, type Reading } from '../reading.ts'
 

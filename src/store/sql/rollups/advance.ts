@@ -12,7 +12,7 @@ import {
   Slice,
   type SummedCall,
   toDay,
-} from '../../../observability/rollups/calls.ts'
+} from '../../../observability/rollups.ts'
 import { follow, prepare, type Statement, type Write } from '../write.ts'
 import { type CallRow, toFacts } from './calls.ts'
 

@@ -1,4 +1,4 @@
-import type { CallFacts } from '../../../observability/rollups/calls.ts'
+import type { CallFacts } from '../../../observability/rollups.ts'
 
 /** A record as the roll-ups read it. Money is text: a double would round it. */
 export type CallRow = Omit<

@@ -1,4 +1,4 @@
-import { AMOUNTS, COUNTS, renderDay } from '../../../observability/rollups/calls.ts'
+import { AMOUNTS, COUNTS, renderDay } from '../../../observability/rollups.ts'
 import { list, listColumns, type Reading } from '../reading.ts'
 
 const HOURS = 24

@@ -1,5 +1,5 @@
 import { yieldToEventLoop } from '../../../base/clock.ts'
-import { renderDay } from '../../../observability/rollups/calls.ts'
+import { renderDay } from '../../../observability/rollups.ts'
 import { list, type Reader, type Reading } from '../reading.ts'
 import { DayBooks } from './recount.ts'
 

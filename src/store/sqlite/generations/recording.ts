@@ -4,7 +4,7 @@ import type { Mac } from '../../../base/mac.ts'
 import type { StepCharge } from '../../../limits/ledger.ts'
 import type { Generation, RecorderEntry } from '../../../observability/generations/store.ts'
 import type { WrittenMessages } from '../../../observability/outbox.ts'
-import type { FreshCalls } from '../../../observability/rollups/calls.ts'
+import type { FreshCalls } from '../../../observability/rollups.ts'
 import type { RecordLog } from '../../record-log.ts'
 import {
   addParts,
