@@ -248,6 +248,8 @@ async function takeGrant<K extends Kind>(
   try {
     return await take(estimate)
   } catch (thrown) {
+    // What waits for a place, or for other nodes, has not given it back yet.
+    if (instead) counters.give(instead)
     if (!estimate || !isShortage(thrown)) throw thrown
     // What a turn within the call lacks may be held by the call itself.
     return isRoot
