@@ -248,6 +248,8 @@ async function takeGrant<K extends Kind>(
   try {
     return await take(estimate)
   } catch (thrown) {
+    // What waits for a place, or for other nodes, has not given it back yet.
+    if (instead) counters.give(instead)
     if (!estimate || !isShortage(thrown)) throw thrown
     // What a turn within the call lacks may be held by the call itself.
     return isRoot
@@ -330,7 +332,8 @@ const addRoom = (call: Work[Kind]['call'], characters: number): Work[Kind]['call
 
 /**
  * Sets aside what the slower one of two endpoints costs that are tried side by side: its prompt, for
- * it has answered nothing. Writes that to the journal. Returns whether the limits pay for it.
+ * it has answered nothing. Writes that to the journal. Returns whether the limits pay for it, and that
+ * could be written.
  */
 export async function stakeHedge<K extends Kind>(
   world: InferenceWorld,
@@ -349,7 +352,7 @@ export async function stakeHedge<K extends Kind>(
     try {
       outrun.grant = await world.traffic.counters.take({ actor, call, money })
     } catch (thrown) {
-      if (isShortage(thrown)) return false
+      if (isNotNow(thrown)) return false
       throw thrown
     }
     outrun.number = run.takeNumber()
@@ -359,11 +362,22 @@ export async function stakeHedge<K extends Kind>(
     const held = { step: outrun.number, byok, nanos, spent, inner: true as const }
     if (nanos > 0n)
       outrun.journalEntry = world.journal.holds.append(buildHeldCall(run, payer, held))
-    await outrun.journalEntry?.written
+    try {
+      await outrun.journalEntry?.written
+    } catch (thrown) {
+      outrun.journalEntry?.forget()
+      world.traffic.counters.give(outrun.grant)
+      if (isNotNow(thrown)) return false
+      throw thrown
+    }
   }
   step.outrun = outrun
   return true
 }
+
+// The endpoint that was asked first goes on alone.
+const isNotNow = (thrown: unknown): boolean =>
+  isShortage(thrown) || (thrown instanceof GatewayError && thrown.type === 'unavailable')
 
 /** Estimates what the prompt costs where it costs most: of a killed process that is charged. */
 function estimateDearestPrompt<K extends Kind>({ run, plan, call }: Step<K>): bigint {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import type { Cancellation } from '../../../src/base/cancellation.ts'
 import { systemClock } from '../../../src/base/clock.ts'
-import { GatewayError } from '../../../src/base/errors.ts'
+import { GatewayError, unavailable } from '../../../src/base/errors.ts'
 import { infer } from '../../../src/engine/infer.ts'
 import type { Block } from '../../../src/language/message.ts'
 import type { IncomingResponse, OutgoingRequest } from '../../../src/network/egress.ts'
@@ -272,6 +272,32 @@ test('the winner’s price is charged, whichever endpoint wins', async () => {
   )
   await expectNothingLeft()
 })
+
+test.each(['its money cannot be asked for', 'the disk does not take its entry'])(
+  'the first goes on alone where there can be no hedge, as %s',
+  async reason => {
+    const { promise: refused, resolve } = Promise.withResolvers<void>()
+    world.fates = [[words(refused), words(0)]]
+    const away = unavailable('The database does not answer')
+    const { counters } = gateway.traffic
+    const { take } = counters
+    counters.take = claim => {
+      if (!claim.money || claim.to || reason !== 'its money cannot be asked for') return take(claim)
+      resolve()
+      return Promise.reject(away)
+    }
+    const { holds } = gateway.journal
+    const append = holds.append.bind(holds)
+    holds.append = held => {
+      if (!held.inner) return append(held)
+      resolve()
+      return { written: Promise.reject(away), forget: () => undefined }
+    }
+    expect(await ask('0', 5)).toBe(BigInt(15 * PRICES.first * 1_000))
+    expect(world.of('0')).toHaveLength(1)
+    await expectNothingLeft()
+  },
+)
 
 describe('no timer is left', () => {
   const DELAY = 54_321

@@ -170,6 +170,7 @@ class Share implements Asker {
 
   take({ number, born, taken, granted, nodes, moment }: CountRow): void {
     const { want, demand, maximum } = this.asking.need
+    this.#told = 0
     if (number !== this.#number || this.#isOver) {
       const { length } = this.#counted
       const early = number < this.#number ? (number + 1) * length - moment : 0
