@@ -7,8 +7,7 @@ import { canRead } from '../observability/generations/find.ts'
 import type { Generation } from '../observability/generations/store.ts'
 import { getCallStatus } from '../observability/generations.ts'
 import type { Refusal } from '../observability/refusals.ts'
-import type { Actor } from '../resources/actor.ts'
-import { canManageAll } from '../resources/management.ts'
+import { type Actor, canManageAll } from '../resources/actor.ts'
 import {
   type ActivityEntry,
   buildAttemptFailed,

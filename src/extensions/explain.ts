@@ -24,9 +24,14 @@ import type { CompiledRule } from '../limits/filters/rule.ts'
 import type { Amounts, Bound, CostEstimate, Ledger } from '../limits/ledger.ts'
 import type { Policy } from '../limits/policy-world.ts'
 import type { Finding } from '../observability/generations/store.ts'
-import { type Actor, buildKeyActor } from '../resources/actor.ts'
+import {
+  type Actor,
+  buildKeyActor,
+  canManage,
+  canManageAll,
+  resolveWorkspaceId,
+} from '../resources/actor.ts'
 import { requireManagedKey } from '../resources/keys.ts'
-import { canManage, canManageAll, resolveWorkspaceId } from '../resources/management.ts'
 import type { Endpoint } from '../resources/models/catalog.ts'
 import { toPublicPrices } from '../resources/models/view.ts'
 import { computeCost } from '../resources/prices.ts'

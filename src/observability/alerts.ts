@@ -6,9 +6,8 @@ import { overlay } from '../base/mirror.ts'
 import { toPage } from '../base/pages.ts'
 import { compareOldestFirst } from '../base/sorting.ts'
 import { parseUntrustedUrl, refusePrivateHost } from '../network/untrusted-url.ts'
-import type { Actor } from '../resources/actor.ts'
+import { type Actor, requireManaged, resolveWorkspaceId } from '../resources/actor.ts'
 import { defineAudit, identifyById } from '../resources/audit/entry.ts'
-import { requireManaged, resolveWorkspaceId } from '../resources/management.ts'
 import {
   type AlertChange,
   type AlertQuery,

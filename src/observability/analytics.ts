@@ -1,6 +1,5 @@
 import { compareTexts } from '../base/sorting.ts'
-import type { Actor } from '../resources/actor.ts'
-import { canManageAll } from '../resources/management.ts'
+import { type Actor, canManageAll } from '../resources/actor.ts'
 import type { ActivityWorld } from './activity.ts'
 import { DIMENSIONS, type Dimension } from './analytics/dimensions.ts'
 import { type ResultGroup, ResultGroups } from './analytics/groups.ts'

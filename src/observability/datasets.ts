@@ -1,7 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid, notFound } from '../base/errors.ts'
-import type { Actor } from '../resources/actor.ts'
-import { canManageAll } from '../resources/management.ts'
+import { type Actor, canManageAll } from '../resources/actor.ts'
 import type { Model } from '../resources/models/catalog.ts'
 import type { IdentityWorld } from '../resources/world.ts'
 import type { App } from './rollups/apps.ts'

@@ -1,7 +1,7 @@
 import type { ByteRange } from '../base/byte-source.ts'
 import { getIsoTime, yieldToEventLoop } from '../base/clock.ts'
 import { denied, invalid, requireFound, tooLarge, unavailable } from '../base/errors.ts'
-import type { Actor } from './actor.ts'
+import { type Actor, canManageAll, resolveWorkspaceId } from './actor.ts'
 import {
   type BlobDraft,
   type BlobPlace,
@@ -23,7 +23,6 @@ import type { CopySource, StoredFile } from './files/store.ts'
 import { TypeDetector } from './files/type.ts'
 import { auditFile, type FileShape, showDeletedFile, showFile, showFileList } from './files/view.ts'
 import type { FileWorld } from './files/world.ts'
-import { canManageAll, resolveWorkspaceId } from './management.ts'
 
 /** What is known of a file before its first byte. */
 export interface NewUpload extends FileScope {

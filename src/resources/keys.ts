@@ -6,17 +6,17 @@ import { overlay } from '../base/mirror.ts'
 import { toNanos, toUsd } from '../base/money.ts'
 import { compareTexts } from '../base/sorting.ts'
 import type { Region } from '../language/call.ts'
-import type { Actor } from './actor.ts'
-import { defineAudit } from './audit/entry.ts'
-import { KEY_MARKS } from './keys/mirror.ts'
-import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
-import type { Key } from './keys/store.ts'
 import {
+  type Actor,
   canManageAll,
   listOwnWorkspaces,
   requireManaged,
   resolveWorkspaceId,
-} from './management.ts'
+} from './actor.ts'
+import { defineAudit } from './audit/entry.ts'
+import { KEY_MARKS } from './keys/mirror.ts'
+import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
+import type { Key } from './keys/store.ts'
 import { getOrganizationId } from './organization.ts'
 import type { IdentityWorld } from './world.ts'
 

@@ -5,13 +5,12 @@ import { overlay } from '../base/mirror.ts'
 import { toPage } from '../base/pages.ts'
 import { compareOldestFirst } from '../base/sorting.ts'
 import { findRouter } from '../language/routing.ts'
-import { type Actor, getOperator } from './actor.ts'
+import { type Actor, assertCanManageAll, canManage, getOperator } from './actor.ts'
 import { defineAudit } from './audit/entry.ts'
 import { getDefaultGuardrailId } from './default-guardrail.ts'
 import { disableKeys, prepareKeyDisabling } from './keys/disabling.ts'
 import type { Key } from './keys/store.ts'
 import { createKey } from './keys.ts'
-import { assertCanManageAll, canManage } from './management.ts'
 import {
   type NewWorkspace,
   WorkspaceChange,

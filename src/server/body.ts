@@ -6,6 +6,7 @@ import { GatewayError, invalid, tooLarge } from '../base/errors.ts'
 import { findNearest } from '../base/nearest.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
+import { SMALL_BODY } from '../engine/traffic/admission.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { readSearchParams } from './headers.ts'
 
@@ -148,6 +149,7 @@ async function readUncalled<Result>(
   length: number,
   read: () => Promise<Result>,
 ): Promise<Result> {
+  if (length <= SMALL_BODY) return connection.runUnlimited(read)
   const giveBack = connection.admitBody(length)
   try {
     return await connection.runUnlimited(read)
@@ -175,9 +177,6 @@ async function readDecodedBytes(request: Request, pace: Pace): Promise<Uint8Arra
   const body = decodeRequestBody(request, getLargestBody(request))
   return readLimitedBytes(request, body, Number.NaN, pace)
 }
-
-/** A body of this size is not worth counting while it arrives, nor releasing before the collector. */
-const SMALL_BODY = 64 * 1024
 
 /** How many seconds a body may take without a server that says so. */
 const BODY_SECONDS = 30

@@ -1,6 +1,6 @@
 import type { Ends } from '../limits/chain.ts'
 import { list, type Reading } from './sql/reading.ts'
-import type { Column } from './sql/seals/tables.ts'
+import type { Column } from './sql/seals.ts'
 
 /** A value as every engine has it. Whole numbers may be of 64 bits. */
 export type CopiedValue = string | number | bigint | null

@@ -1,7 +1,6 @@
 import { invalid, notFound } from '../../base/errors.ts'
-import type { Actor } from '../../resources/actor.ts'
+import { type Actor, assertCanManageAll } from '../../resources/actor.ts'
 import { createAuditEntry } from '../../resources/audit/entry.ts'
-import { assertCanManageAll } from '../../resources/management.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { CooldownReason } from '../health.ts'
 import type { InferenceWorld } from '../world.ts'

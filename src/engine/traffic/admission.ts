@@ -28,8 +28,11 @@ const COPIES = 4
 /** The same of an answer that goes out: as a text, and as what the client has not taken yet. */
 const COPIES_SENT = 2
 
-/** A smaller body takes no more than what each call has anyway. */
-const SMALL = 64 * 1024
+/**
+ * A body of this size takes no more than what each call has anyway: it is not worth counting, nor
+ * releasing before the collector.
+ */
+export const SMALL_BODY = 64 * 1024
 
 /** What a call with a small body and a small answer takes, at most. */
 const CALL_BYTES = 128 * 1024
@@ -248,7 +251,7 @@ export const MANAGEMENT = 'management'
 
 const RELEASE_NOTHING = () => undefined
 
-const countCopies = (bytes: number): number => (bytes > SMALL ? bytes * COPIES : 0)
+const countCopies = (bytes: number): number => (bytes > SMALL_BODY ? bytes * COPIES : 0)
 
 /** What one call holds of what all calls share, from its admission to its end. */
 export class Pass {

@@ -1,6 +1,5 @@
 import { notFound } from '../../base/errors.ts'
-import type { Actor } from '../../resources/actor.ts'
-import { canManageAll } from '../../resources/management.ts'
+import { type Actor, canManageAll } from '../../resources/actor.ts'
 import type { IdentityWorld } from '../../resources/world.ts'
 import type { TelemetryWorld } from '../world.ts'
 import type { Generation } from './store.ts'

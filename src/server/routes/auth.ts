@@ -5,6 +5,7 @@ import { hashSecret } from '../../base/credential.ts'
 import { denied, GatewayError, invalid, notFound } from '../../base/errors.ts'
 import { MAX_USD } from '../../base/money.ts'
 import { getConsoleUrl } from '../../config.ts'
+import { listOwnWorkspaces } from '../../resources/actor.ts'
 import { AuthCodeExchange, ConsentQuery, NewAuthCode } from '../../resources/auth-codes/schema.ts'
 import {
   checkConsentQuery,
@@ -12,7 +13,6 @@ import {
   createConsentedCode,
   exchangeAuthCode,
 } from '../../resources/auth-codes.ts'
-import { listOwnWorkspaces } from '../../resources/management.ts'
 import type { Member } from '../../resources/members/store.ts'
 import { defineOperation } from '../../resources/operation.ts'
 import { takeLogout } from '../../resources/sign-ins/logout.ts'

@@ -5,8 +5,7 @@ import { denied, notFound, unauthenticated } from '../../base/errors.ts'
 import { isLoopback } from '../../base/machine.ts'
 import { closed } from '../../base/schema-builders.ts'
 import { VERSION } from '../../base/version.ts'
-import { identify } from '../../resources/actor.ts'
-import { listOwnWorkspaces } from '../../resources/management.ts'
+import { identify, listOwnWorkspaces } from '../../resources/actor.ts'
 import {
   beginKeySession,
   endSession,

@@ -5,9 +5,15 @@ import type { Mac } from '../../base/mac.ts'
 import type { RecordSecrets, SealOpening, SealReport, SealStore } from '../../limits/seals.ts'
 import { buildEntryInsert } from '../sql/audit.ts'
 import { inspectSeals } from '../sql/seals/inspection.ts'
-import { isGenuine, type LogEntry, writeEntry } from '../sql/seals/log.ts'
 import { encryptAgain, sealAgain } from '../sql/seals/resealing.ts'
-import { type Column, isUnproven, SEALED_TABLES } from '../sql/seals/tables.ts'
+import {
+  type Column,
+  isGenuine,
+  isUnproven,
+  type LogEntry,
+  SEALED_TABLES,
+  writeEntry,
+} from '../sql/seals.ts'
 import type { Tables } from '../sql/tables.ts'
 import type { Statement } from '../sql/write.ts'
 import { explainFaults, type Runner, run } from './connection.ts'

@@ -2,10 +2,9 @@ import type { Kysely, Selectable } from 'kysely'
 import type { Alert, AlertStore } from '../../observability/alerts/store.ts'
 import { tooManyAlerts } from '../../observability/alerts.ts'
 import { buildAuditInsert } from './audit.ts'
-import { parseList, toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { check, follow, type Write } from './write.ts'
+import { check, follow, parseList, toColumns, type Write } from './write.ts'
 
 /** Creates the store of alerts in SQL. */
 export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertStore => ({

@@ -2,10 +2,9 @@ import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../../base/errors.ts'
 import type { AuthCode, AuthCodeStore } from '../../resources/auth-codes/store.ts'
 import { buildAuditInsert } from './audit.ts'
-import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { check, follow, type Write } from './write.ts'
+import { check, follow, toColumns, type Write } from './write.ts'
 
 /** Creates the store of codes in SQL. */
 export const createAuthCodeStore = (kysely: Kysely<Tables>, write: Write): AuthCodeStore => ({

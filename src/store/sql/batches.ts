@@ -4,11 +4,10 @@ import { checkUnfinished } from '../../extensions/batches/quota.ts'
 import type { Batch, BatchRange, BatchStatus, BatchStore } from '../../extensions/batches/store.ts'
 import type { BatchResult } from '../../observability/generations/store.ts'
 import { buildAuditInsert } from './audit.ts'
-import { toColumns } from './columns.ts'
 import { createRemoval } from './evictions.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { check, follow, prepare, type Statement, type Write } from './write.ts'
+import { check, follow, prepare, type Statement, toColumns, type Write } from './write.ts'
 
 /** How many results one transaction removes. */
 const REMOVED_AT_ONCE = 1_000

@@ -1,10 +1,9 @@
 import type { Kysely, Selectable } from 'kysely'
 import type { ByokKey, ByokStore } from '../../resources/byok/store.ts'
 import { buildAuditInsert } from './audit.ts'
-import { parseList, toColumns } from './columns.ts'
 import type { ByokTable, Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import type { Write } from './write.ts'
+import { parseList, toColumns, type Write } from './write.ts'
 
 /** Creates the store of callers' own provider keys in SQL. Keys are sealed. */
 export function createByokStore(kysely: Kysely<Tables>, write: Write): ByokStore {

@@ -2,12 +2,11 @@ import type { Kysely, Selectable } from 'kysely'
 import type { Destination, DestinationStore } from '../../observability/destinations/store.ts'
 import { tooMany } from '../../observability/destinations.ts'
 import { buildAuditInsert } from './audit.ts'
-import { parseList, toColumns } from './columns.ts'
 import { buildDestinationsDelete } from './destinations/erasing.ts'
 import { type Erase, eraseLeft } from './erasing.ts'
 import type { DestinationTable, Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, type Write } from './write.ts'
+import { type Check, check, parseList, toColumns, type Write } from './write.ts'
 
 /** Creates the store of destinations in SQL. Their configs are sealed. */
 export function createDestinationStore(

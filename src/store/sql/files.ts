@@ -4,10 +4,9 @@ import { BLOCK, checkFileQuota } from '../../resources/files/quota.ts'
 import { USUAL_PURPOSE } from '../../resources/files/schema.ts'
 import type { CopySource, FileStore, StoredFile } from '../../resources/files/store.ts'
 import { buildAuditInsert } from './audit.ts'
-import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { check, type Write } from './write.ts'
+import { check, toColumns, type Write } from './write.ts'
 
 /** Creates the store of the records of files in SQL. `writeFreeing` is for deletions. */
 export const createFileStore = (

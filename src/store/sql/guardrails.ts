@@ -2,10 +2,9 @@ import { type Insertable, type Kysely, type Selectable, sql } from 'kysely'
 import { conflict } from '../../base/errors.ts'
 import type { Guardrail, GuardrailStore, StoredCallBudget } from '../../limits/guardrails/store.ts'
 import { buildAuditInsert } from './audit.ts'
-import { parseList, toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, type Write } from './write.ts'
+import { type Check, check, parseList, toColumns, type Write } from './write.ts'
 
 /** Creates the store of guardrails in SQL. Deleting one deletes its assignments. */
 export function createGuardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {

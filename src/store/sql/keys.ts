@@ -4,11 +4,10 @@ import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
 import { KEY_PACKING } from '../../resources/keys/mirror.ts'
 import type { Key, KeyStore } from '../../resources/keys/store.ts'
 import { buildAuditInsert } from './audit.ts'
-import { toColumns } from './columns.ts'
 import type { Tables } from './tables.ts'
 import { type OpenReader, readInTurns } from './turns.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, type Statement, type Write } from './write.ts'
+import { type Check, check, type Statement, toColumns, type Write } from './write.ts'
 
 /** Creates the store of keys in SQL. */
 export function createKeyStore(

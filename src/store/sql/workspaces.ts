@@ -3,11 +3,10 @@ import { conflict, invalid, notFound } from '../../base/errors.ts'
 import type { KeyDisabling } from '../../resources/keys/store.ts'
 import type { Workspace, WorkspaceStore } from '../../resources/workspaces/store.ts'
 import { buildAuditInsert } from './audit.ts'
-import { parseList, toColumns } from './columns.ts'
 import { buildDestinationsDelete } from './destinations/erasing.ts'
 import { type Erase, eraseLeft } from './erasing.ts'
 import type { Tables, WorkspaceTable } from './tables.ts'
-import { type Check, check, type Statement, type Write } from './write.ts'
+import { type Check, check, parseList, type Statement, toColumns, type Write } from './write.ts'
 
 /** Creates the store of workspaces in SQL. */
 export function createWorkspaceStore(

@@ -7,12 +7,7 @@ import { hashLedgerRow } from '../../limits/chain.ts'
 import type { RecordSecrets, SealOpening } from '../../limits/seals.ts'
 import { parseRow, type RawLedgerRow, selectLedger } from '../sql/ledger.ts'
 import { type Content, sealVersion } from '../sql/presets/sealing.ts'
-import {
-  FIRST_SEALED,
-  listSealedTables,
-  SEALED_TABLES,
-  type SealedRow,
-} from '../sql/seals/tables.ts'
+import { FIRST_SEALED, listSealedTables, SEALED_TABLES, type SealedRow } from '../sql/seals.ts'
 import { anchorRecords } from './generations/recording.ts'
 import first from './migrations/001-first.sql' with { type: 'text' }
 import presets from './migrations/002-presets.sql' with { type: 'text' }

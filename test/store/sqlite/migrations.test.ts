@@ -7,7 +7,7 @@ import { renderSchema } from '../../../scripts/schema.ts'
 import { openMac } from '../../../src/base/mac.ts'
 import { buildDefaultWorkspace } from '../../../src/resources/workspaces.ts'
 import { inspectSeals } from '../../../src/store/sql/seals/inspection.ts'
-import { SEALED_TABLES } from '../../../src/store/sql/seals/tables.ts'
+import { SEALED_TABLES } from '../../../src/store/sql/seals.ts'
 import {
   MIGRATIONS,
   migrate,

@@ -12,17 +12,17 @@ import type {
   UpdateQueryNode,
 } from 'kysely'
 import type { Mac } from '../../../base/mac.ts'
-import type { Tables } from '../tables.ts'
-import { follow, type Statement } from '../write.ts'
-import { appendSeals } from './log.ts'
 import {
+  appendSeals,
   type Column,
   type RowChange,
   renderRow,
   SEALED_TABLES,
   type SelectedRow,
   selectColumns,
-} from './tables.ts'
+} from '../seals.ts'
+import type { Tables } from '../tables.ts'
+import { follow, type Statement } from '../write.ts'
 
 /** What a sealer needs. */
 interface SealerOptions {

@@ -2,8 +2,16 @@ import type { Mac } from '../../../base/mac.ts'
 import type { SealReport } from '../../../limits/seals.ts'
 import { renderAnchor } from '../generations/rows.ts'
 import { list, type Reading } from '../reading.ts'
-import { add, isGenuine, type LogEntry, renderSum, sealRow } from './log.ts'
-import { type Column, readRows, SEALED_TABLES } from './tables.ts'
+import {
+  add,
+  type Column,
+  isGenuine,
+  type LogEntry,
+  readRows,
+  renderSum,
+  SEALED_TABLES,
+  sealRow,
+} from '../seals.ts'
 
 /** What the seals of a store show, without the schema, which each engine compares by itself. */
 export type Found = Omit<SealReport, 'schema'>

@@ -9,8 +9,15 @@ import { renderAnchor } from '../generations/rows.ts'
 import { parseRow, type RawLedgerRow, selectLedger } from '../ledger.ts'
 import { SEALED, sealText, tryToOpen } from '../presets/sealing.ts'
 import { list, type Query, type Reading } from '../reading.ts'
-import { add, type LogEntry, sealRow, writeEntry } from './log.ts'
-import { type Column, readRows, SEALED_TABLES } from './tables.ts'
+import {
+  add,
+  type Column,
+  type LogEntry,
+  readRows,
+  SEALED_TABLES,
+  sealRow,
+  writeEntry,
+} from '../seals.ts'
 
 /*
  * Sealing everything again, step by step in one transaction of its engine: unlike other readings,

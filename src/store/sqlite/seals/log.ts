@@ -8,11 +8,12 @@ import {
   isGenuine,
   type LogEntry,
   replaceSeal,
+  SEALED_TABLES,
+  type SealedRow,
   sealRow,
   toNumber,
   writeEntry,
-} from '../../sql/seals/log.ts'
-import { SEALED_TABLES, type SealedRow } from '../../sql/seals/tables.ts'
+} from '../../sql/seals.ts'
 import type { Statement } from '../../sql/write.ts'
 import { createRunner } from '../write.ts'
 import { readRows, readSeals } from './tables.ts'
@@ -20,7 +21,7 @@ import { readRows, readSeals } from './tables.ts'
 /** Whether a row is not what the owner of the secret has sealed. */
 type IsForeign = (noun: string, id: string) => boolean
 
-/** The seals of a database and their log, as `sql/seals/log.ts` writes them. */
+/** The seals of a database and their log, as `sql/seals.ts` writes them. */
 export class SealLog {
   readonly #mac: Mac
   readonly #newest

@@ -1,5 +1,5 @@
 import type { Database } from 'bun:sqlite'
-import { type Column, SEALED_TABLES, type SealedRow } from '../../sql/seals/tables.ts'
+import { type Column, SEALED_TABLES, type SealedRow } from '../../sql/seals.ts'
 
 /** The expressions for the id and the text of a row, given the name of the row. */
 interface RowExpressions {

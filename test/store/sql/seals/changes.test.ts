@@ -18,7 +18,7 @@ import {
   renderRow,
   SEALED_TABLES,
   type SelectedRow,
-} from '../../../../src/store/sql/seals/tables.ts'
+} from '../../../../src/store/sql/seals.ts'
 import type { Tables } from '../../../../src/store/sql/tables.ts'
 import { check, follow, prepare, type Statement } from '../../../../src/store/sql/write.ts'
 import { readRows } from '../../../../src/store/sqlite/seals/tables.ts'
