@@ -16,7 +16,7 @@ import type {
   DialectBody,
   Streaming,
 } from '../../src/translation/dialects/dialect.ts'
-import { buildPresetDraft } from '../../src/translation/dialects/chat/request.ts'
+import { buildPresetDraft } from '../../src/translation/dialects/presets.ts'
 import { RawBody } from '../../src/translation/dialects/raw-body.ts'
 import type { Frame } from '../../src/translation/protocols/protocol.ts'
 import { createAnswer, failed, finish, receipt, start, text } from '../support/answer.ts'

@@ -15,7 +15,7 @@ const verb = defineVerbs(
     ...(await import('../../resources/presets.ts')),
     ...(await import('../../resources/presets/schema.ts')),
     ...(await import('../../resources/presets/operations.ts')).presets.operations,
-    ...(await import('../../translation/dialects/chat/request.ts')),
+    ...(await import('../../translation/dialects/presets.ts')),
     ...(await import('../../translation/dialects/registry.ts')),
   }),
   {

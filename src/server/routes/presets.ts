@@ -1,6 +1,6 @@
 import type { Gateway } from '../../app/gateway.ts'
 import { createPreset } from '../../resources/presets.ts'
-import { buildPresetDraft } from '../../translation/dialects/chat/request.ts'
+import { buildPresetDraft } from '../../translation/dialects/presets.ts'
 import { presetForms } from '../../translation/dialects/registry.ts'
 import { requireKey } from '../access.ts'
 import { readBody } from '../body.ts'

@@ -6,7 +6,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { ReceiptPart, TextPart } from '../../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import { type PresetDraft, pickPresetConfig } from '../../resources/presets/draft.ts'
-import { modernizeRequest, toChatCall, withPresets } from './chat/request.ts'
+import { modernizeRequest, toChatCall } from './chat/request.ts'
 import {
   type ChatShape,
   createCollector,
@@ -22,6 +22,7 @@ import { type ChatMessage, ChatRequest, CompletionRequest } from './chat/schema.
 import { toServerToolDetail } from './chat/server-tool-details.ts'
 import type { AnswerHeader, Dialect, PresetForm } from './dialect.ts'
 import { writeEvents } from './events.ts'
+import { withPresets } from './presets.ts'
 import { presetCacheFields } from './schema.ts'
 import { readStops } from './server-tools.ts'
 

@@ -13,7 +13,7 @@ import {
   optional,
   SomeName,
 } from '../../base/schema-builders.ts'
-import type { CallBase } from '../../language/call.ts'
+import type { CallBase, TextCall } from '../../language/call.ts'
 import { type Cutoffs, PERCENTILES, type RoutingPreferences } from '../../language/routing.ts'
 import { hashUser } from '../../limits/call-budgets.ts'
 import type { Actor } from '../../resources/actor.ts'
@@ -192,6 +192,29 @@ export function buildCallBase(
     ...(field === undefined ? {} : { routingMetadata: { field, requestedModel: models[0] ?? '' } }),
   }
 }
+
+/** The fields in which a body names models, and a preset. */
+export type ModelFields = Pick<RoutingFields, 'model' | 'models' | 'preset'> & {
+  provider?: object | null
+}
+
+/** How a dialect translates a conversation. */
+export type ToCall<Body> = (
+  world: DialectWorld,
+  actor: Actor,
+  body: Body,
+  context: CallContext,
+) => TextCall
+
+export const PRESET_PREFIX = '@preset/'
+
+/** Translates what names a preset with the one, and what names none as if there were no presets. */
+export const attachPreset =
+  <Body extends ModelFields>(toCall: ToCall<Body>, toPresetCall: ToCall<Body>): ToCall<Body> =>
+  (world, actor, body, context) =>
+    body.preset != null || body.model?.includes(PRESET_PREFIX)
+      ? toPresetCall(world, actor, body, context)
+      : toCall(world, actor, body, context)
 
 const MAX_MODELS = 8
 

@@ -31,7 +31,7 @@ const OPERATIONS: Record<Noun, () => Promise<Record<string, Operation<Run<Gatewa
 // Here a preset is made of the body of a chat request; its command takes that of every dialect.
 async function definePresetCreation() {
   const { createPreset } = await import('../../../resources/presets.ts')
-  const { buildPresetDraft } = await import('../../../translation/dialects/chat/request.ts')
+  const { buildPresetDraft } = await import('../../../translation/dialects/presets.ts')
   const { findPresetForm } = await import('../../../translation/dialects/registry.ts')
   const form = findPresetForm('chat')
   return defineTerminalOperation(
