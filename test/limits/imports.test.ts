@@ -263,6 +263,11 @@ test('rates and budgets of models become guardrails, which keys with the same sh
       ['key', 'model', 'openai/gpt-4o', 500_000_000n, 'daily'],
     ])
   const count = gateway.memory.guardrails.size
+  const names = [...gateway.memory.guardrails.values()].map(({ name }) => name)
+  expect(names.filter(name => name.startsWith('Imported keys'))).toEqual([
+    'Imported keys: requests_per_minute 60, tokens_per_minute 1000, concurrent_requests 4, ' +
+      '$0.5 daily of openai/gpt-4o',
+  ])
   await run({ keys: [{ token: hashSecret('other'), ...more }], teams: [team] })
   expect([gateway.memory.guardrails.size, gateway.memory.keys.size]).toEqual([count, 2])
   // A workspace that lets its keys do more than their team takes them disabled.
