@@ -142,6 +142,7 @@ export class NodeLeases implements Leases {
   #last = 0
   #timer: ReturnType<typeof setInterval> | undefined
   #isBeating = false
+  /** Whether the store knows that no call runs. */
   #isIdle = true
 
   constructor(store: LeaseStore, books: HeldBooks, ticks: () => number) {
@@ -194,11 +195,15 @@ export class NodeLeases implements Leases {
   }
 
   async noteRunning(calls: { held: HeldCall; spent: bigint }[]): Promise<void> {
-    if (calls.length === 0 && this.#isIdle) return
-    this.#isIdle = calls.length === 0
-    await this.#store
-      .noteRunning(calls.map(({ held, spent }) => ({ ...held, spent })))
-      .catch(() => undefined)
+    const isIdle = calls.length === 0
+    if (isIdle && this.#isIdle) return
+    this.#isIdle = false
+    await this.#store.noteRunning(calls.map(({ held, spent }) => ({ ...held, spent }))).then(
+      () => {
+        this.#isIdle = isIdle
+      },
+      () => undefined,
+    )
   }
 
   noteEarlier(charge: Charge): void {

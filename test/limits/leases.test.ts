@@ -10,7 +10,7 @@ import {
   type Lent,
   NodeLeases,
 } from '../../src/limits/leases.ts'
-import { type Bound, type Charge, openLedger } from '../../src/limits/ledger.ts'
+import { type Bound, type Charge, type HeldCall, openLedger } from '../../src/limits/ledger.ts'
 import { TestClock } from '../support/gateway.ts'
 import { createLedgerStore } from '../support/ledger.ts'
 
@@ -73,7 +73,12 @@ class OneLimit implements LeaseStore {
   doubt: Promise<void> | null = null
   confirm = () => this.doubt
   takeBackAll = async () => undefined
-  noteRunning = async () => undefined
+  /** How many calls run, as the store has it. */
+  running = 0
+  async noteRunning({ length }: unknown[]) {
+    this.#reach()
+    this.running = length
+  }
   readSpending = async () => ({ totals: [], days: [], last: 0 })
 
   #reach(): void {
@@ -117,6 +122,17 @@ describe('leases', () => {
     store.doubt = Promise.reject(unavailable('left'))
     await expect(reserve(10n)).rejects.toThrow('left')
     expect(ledger.listHolds()).toHaveLength(3)
+  })
+
+  test('calls that ended while the store was away are noted as ended when it is back', async () => {
+    const { store, leases } = await open()
+    await leases.noteRunning([{ held: {} as HeldCall, spent: 1n }])
+    expect(store.running).toBe(1)
+    store.isAway = true
+    await leases.noteRunning([])
+    store.isAway = false
+    await leases.noteRunning([])
+    expect(store.running).toBe(0)
   })
 
   test('callers at the same moment ask once', async () => {

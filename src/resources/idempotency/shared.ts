@@ -53,10 +53,26 @@ export function rememberTogether(world: SharedWorld, calls: StoredCalls): OtherM
     written = 0
     await calls.trim(most())
   }
+  /** What may be noted as begun, though it was not: the store did not say so in time. */
+  const unheard = new Set<string>()
+  const forget = async (name: string) => {
+    for (const pause of PAUSES) {
+      await Bun.sleep(pause)
+      if (!unheard.has(name)) return
+      await calls.end(name, null).catch(() => undefined)
+    }
+    unheard.delete(name)
+  }
   return {
     isNeeded: true,
     async begin({ name, fingerprint }) {
-      const known = await calls.begin({ name, fingerprint })
+      if (unheard.has(name)) await calls.end(name, null)
+      unheard.delete(name)
+      const known = await calls.begin({ name, fingerprint }).catch(thrown => {
+        unheard.add(name)
+        void forget(name)
+        throw thrown
+      })
       return known && openCall(world, name, known)
     },
     async end(name, answer) {

@@ -47,10 +47,13 @@ export function createSharedStore(pool: SQL, name: string): SharedStore {
     },
     openCalls: incarnation => ({
       async begin({ name, fingerprint }) {
-        const [begun] = await ask(BEGIN_CALL, [name, fingerprint, incarnation])
-        if (begun) return null
-        const [call] = await ask<FoundCall>(FIND_CALL, [name, LOST])
-        return call ?? null
+        for (;;) {
+          const [begun] = await ask(BEGIN_CALL, [name, fingerprint, incarnation])
+          if (begun) return null
+          const [call] = await ask<FoundCall>(FIND_CALL, [name, LOST])
+          // Else it was forgotten meanwhile.
+          if (call) return call
+        }
       },
       async end(name, sealed) {
         const values = [name, incarnation]
