@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { listChangedSettings, toApplicableConfig } from '../../src/config/changes.ts'
+import { listChangedSettings, toApplicableConfig } from '../../src/app/reconfigure.ts'
 import { type Config, createDefaultConfig } from '../../src/config.ts'
 
 const config = (change: Partial<Config> = {}): Config => ({ ...createDefaultConfig(), ...change })

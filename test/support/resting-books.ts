@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { listHeldCalls } from '../../src/store/hold-journal.ts'
-import { UNMATCHED } from '../../src/store/sql/inspection/matches.ts'
+import { UNMATCHED } from '../../src/store/sql/inspection.ts'
 import { openDatabaseNow } from './database.ts'
 
 /** Keys whose counter is not the sum of their rows in the ledger. */

@@ -70,7 +70,7 @@ async function bench({ seconds, rate, only, cases, ...shape }: BenchFlags): Prom
   const report = await runBench(options, signal, noteProgress).finally(release)
   if (hasFailed(report)) process.exitCode = 1
   if (!shape.markdown) return printResult(shape, report, printReport)
-  const { renderPage } = await import('../bench/markdown.ts')
+  const { renderPage } = await import('../bench/text.ts')
   await write(renderPage(report))
 }
 

@@ -1,6 +1,15 @@
 import { SERVICE_NAMES } from '../../config/tools.ts'
-import { ALIASES } from './aliases.data.ts'
 import type { Provider } from './provider.ts'
+
+/** The public service's slugs of providers that have another slug here. */
+export const ALIASES: Record<string, string[]> = {
+  'amazon-bedrock': ['bedrock'],
+  'arcee-ai': ['arcee'],
+  'google-ai-studio': ['google'],
+  'google-vertex': ['vertex', 'vertex-anthropic'],
+  voyageai: ['voyage'],
+  'z-ai': ['zai'],
+}
 
 const aliases = new Map<string, string[]>(Object.entries(ALIASES))
 const publicSlugs = new Map(

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import {
   type FilterValues,
   matchesRules,
-} from '../../../src/observability/destinations/filter-rules.ts'
+} from '../../../src/observability/destinations/deliveries/renderer/render-batch.ts'
 import type { FilterRules } from '../../../src/observability/destinations/schema.ts'
 import { isSampled } from '../../../src/observability/destinations/subscribers.ts'
 

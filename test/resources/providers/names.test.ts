@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { ALIASES } from '../../../src/resources/providers/aliases.data.ts'
-import { findProviderSlugs, listProviderNames } from '../../../src/resources/providers/names.ts'
+import {
+  ALIASES,
+  findProviderSlugs,
+  listProviderNames,
+} from '../../../src/resources/providers/names.ts'
 import { PROVIDERS } from '../../../src/resources/providers.data.ts'
 import { openProviders } from '../../../src/resources/providers.ts'
 

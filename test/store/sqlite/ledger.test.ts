@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
-import { UNMATCHED } from '../../../src/store/sql/inspection/matches.ts'
+import { UNMATCHED } from '../../../src/store/sql/inspection.ts'
 import { MIGRATIONS } from '../../../src/store/sqlite/migrations.ts'
 
 test('charges are matched with calls by an index, not each with all others', () => {
