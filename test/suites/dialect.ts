@@ -9,6 +9,7 @@ import type { AnswerPart, Kind } from '../../src/language/work.ts'
 import { SseScanner } from '../../src/network/sse.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createErrorResponse } from '../../src/server/errors.ts'
+import { buildPresetDraft } from '../../src/translation/dialects/chat/request.ts'
 import type {
   BegunStream,
   CallContext,
@@ -16,7 +17,6 @@ import type {
   DialectBody,
   Streaming,
 } from '../../src/translation/dialects/dialect.ts'
-import { buildPresetDraft } from '../../src/translation/dialects/chat/request.ts'
 import { RawBody } from '../../src/translation/dialects/raw-body.ts'
 import type { Frame } from '../../src/translation/protocols/protocol.ts'
 import { createAnswer, failed, finish, receipt, start, text } from '../support/answer.ts'
