@@ -33,7 +33,7 @@ import {
 } from './run.ts'
 import { startTranscript } from './settle/transcript.ts'
 import { findAnsweredStep, getRunReceipt } from './settle.ts'
-import { runStages, type StagedWorld } from './stages.ts'
+import { runStages, runToPause, type StagedWorld } from './stages.ts'
 
 /** Renders what came of a call from its answer; null where nothing is to be kept. Never throws. */
 export type KeepResult<K extends Kind> = (answer: Answer<K>) => Promise<BatchResult | null>
@@ -59,7 +59,9 @@ export async function infer<K extends Kind>(
     if (opening) await opening
     if (run.blocked) throw run.blocked
     const step = new Step(run, run.call)
-    await runStages(world, world.stages.step, step)
+    const stages = world.stages.step
+    let pause = runToPause(world, stages, step)
+    for (; pause; pause = runToPause(world, stages, step, pause)) await pause.pending
     const answer = createRunAnswer(world, run, step)
     return keep ? keepResult(run, answer, keep) : answer
   } catch (thrown) {
@@ -231,24 +233,23 @@ export async function closeRun<K extends Kind>(
   run: Run<K>,
   error: GatewayError | null,
 ): Promise<GatewayError | null> {
+  noteEnd(world, run, error)
   try {
-    await endRun(world, run, error)
+    await runStages(world, world.stages.close, run)
     return error
   } catch (thrown) {
     return error ?? GatewayError.from(thrown)
   }
 }
 
-/** Takes a run through its last stages. Throws what they throw. */
-function endRun<K extends Kind>(
-  world: StagedWorld,
+/** Notes how a run ended, before its cost is computed: what happens meanwhile is not part of it. */
+function noteEnd<K extends Kind>(
+  { clock }: StagedWorld,
   run: Run<K>,
   error: GatewayError | null,
-): void | Promise<void> {
-  // Read when the answer ends: what happens while its cost is computed is not part of it.
+): void {
   const cancelled = isAbandoned(run) || (error !== null && isDeparture(error))
-  run.ending = { error, endedAt: world.clock.ticks(), cancelled }
-  return runStages(world, world.stages.close, run)
+  run.ending = { error, endedAt: clock.ticks(), cancelled }
 }
 
 async function endAnswer<K extends Kind>(
@@ -259,8 +260,11 @@ async function endAnswer<K extends Kind>(
   if (run.pendingStep) await run.pendingStep
   const found = findRunError(run, ending)
   let error = found && (await filterReason(run, found))
+  const stages = world.stages.close
+  noteEnd(world, run, error)
   try {
-    await endRun(world, run, error)
+    let pause = runToPause(world, stages, run)
+    for (; pause; pause = runToPause(world, stages, run, pause)) await pause.pending
   } catch (thrown) {
     error ??= GatewayError.from(thrown)
   }

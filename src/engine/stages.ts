@@ -101,7 +101,7 @@ export function runStages<Subject extends { isDry: boolean }>(
   stages: Stage<Subject>[],
   subject: Subject,
 ): void | Promise<void> {
-  const pause = runToPause(world, stages, subject, 0)
+  const pause = runToPause(world, stages, subject)
   return pause && runOn(world, stages, subject, pause)
 }
 
@@ -114,13 +114,19 @@ interface Pause {
   next: number
 }
 
-/** Runs stages from this place on, as long as none has to be awaited: most of most calls are not. */
-function runToPause<Subject extends { isDry: boolean }>(
+/**
+ * Runs stages as `runStages` does, from the first one or from a pause on that is over, as long as none
+ * has to be awaited: most of most calls are not. Those who are async themselves await the pauses:
+ * that takes no promise beside theirs.
+ */
+export function runToPause<Subject extends { isDry: boolean }>(
   world: ExtendedWorld,
   stages: Stage<Subject>[],
   subject: Subject,
-  from: number,
+  last?: Pause,
 ): Pause | undefined {
+  if (last?.stage?.publishes) publishStageEvent(world, last.stage, subject)
+  const from = last?.next ?? 0
   let startedAt: number | null = null
   for (let index = from; index < stages.length; index++) {
     const stage = stages[index]
@@ -143,11 +149,8 @@ async function runOn<Subject extends { isDry: boolean }>(
   subject: Subject,
   first: Pause,
 ): Promise<void> {
-  for (let pause: Pause | undefined = first; pause; ) {
-    await pause.pending
-    if (pause.stage?.publishes) publishStageEvent(world, pause.stage, subject)
-    pause = runToPause(world, stages, subject, pause.next)
-  }
+  let pause: Pause | undefined = first
+  for (; pause; pause = runToPause(world, stages, subject, pause)) await pause.pending
 }
 
 function publishStageEvent(
