@@ -1,39 +1,46 @@
-import type { Gateway } from '../../../app/gateway.ts'
-import { type Precondition, readPrecondition } from '../../../base/entity-tag.ts'
-import { denied } from '../../../base/errors.ts'
-import type { Json } from '../../../base/json.ts'
-import { lowerUuid } from '../../../base/schema.ts'
-import type { Actor } from '../../../resources/actor.ts'
-import type { ResourceType } from '../../../resources/scim/attributes.ts'
+import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../../app/gateway.ts'
+import {
+  matchesTag,
+  type Precondition,
+  readPrecondition,
+  renderTag,
+} from '../../base/entity-tag.ts'
+import { denied } from '../../base/errors.ts'
+import type { Json } from '../../base/json.ts'
+import { lowerUuid } from '../../base/schema.ts'
+import { list, Name } from '../../base/schema-builders.ts'
+import type { Actor } from '../../resources/actor.ts'
+import type { ResourceType } from '../../resources/scim/attributes.ts'
 import {
   describeServiceProvider,
   getResourceType,
   getSchema,
   listResourceTypes,
   listSchemas,
-} from '../../../resources/scim/discovery.ts'
+} from '../../resources/scim/discovery.ts'
 import {
   createScimGroup,
   deleteScimGroup,
   getScimGroup,
   patchScimGroup,
   replaceScimGroup,
-} from '../../../resources/scim/groups.ts'
+} from '../../resources/scim/groups.ts'
 import {
   parseProjection,
   parseQuery,
   parseSearch,
   type ResourceQuery,
-} from '../../../resources/scim/query.ts'
-import { applyProjection } from '../../../resources/scim/resource.ts'
-import { GROUP, USER } from '../../../resources/scim/schemas.data.ts'
+} from '../../resources/scim/query.ts'
+import { applyProjection } from '../../resources/scim/resource.ts'
+import { GROUP, USER } from '../../resources/scim/schemas.data.ts'
 import {
   createScimUser,
   deleteScimUser,
   getScimUser,
   patchScimUser,
   replaceScimUser,
-} from '../../../resources/scim/users.ts'
+} from '../../resources/scim/users.ts'
 import {
   buildListResponse,
   searchScim,
@@ -41,21 +48,13 @@ import {
   searchScimUsers,
   showGroups,
   showUsers,
-} from '../../../resources/scim/view.ts'
-import type { ScimGroup, ScimUser } from '../../../resources/scim.ts'
-import { requireScimToken } from '../../access.ts'
-import { readBody } from '../../body.ts'
-import { readSearchParams } from '../../headers.ts'
-import { Routes } from '../../routes.ts'
-import {
-  createResourceResponse,
-  createScimResponse,
-  describeScimOperation,
-  getScimBase,
-  ScimBody,
-  ScimProjection,
-  ScimQuery,
-} from '../../scim.ts'
+} from '../../resources/scim/view.ts'
+import type { ScimGroup, ScimUser } from '../../resources/scim.ts'
+import { requireScimToken } from '../access.ts'
+import { readBody } from '../body.ts'
+import { readSearchParams } from '../headers.ts'
+import { describeOperation, type Operation, type Refusal } from '../operation.ts'
+import { Routes } from '../routes.ts'
 
 const discovery = { statuses: [200, 401, 403, 500] }
 const discoveryById = { statuses: [200, 401, 403, 404, 500] }
@@ -66,6 +65,35 @@ export const createProvisioningRoutes = (gateway: Gateway) => [
   createResourceRoutes(gateway, GROUPS),
   createDiscoveryRoutes(gateway),
 ]
+
+// No honest client names more schemas, or sends a longer filter or list of attributes.
+const MAX_SCHEMAS = 100
+const LONGEST_LIST = 10_000
+
+/** The field of every SCIM body. The schemas that it names define the other fields. */
+const ScimBody = Type.Object({ schemas: list(Name, { maxItems: MAX_SCHEMAS }) })
+
+const Names = Type.Optional(
+  Type.String({ maxLength: LONGEST_LIST, description: 'Names of attributes, separated by commas' }),
+)
+
+/** The query parameters that select attributes of an answer (RFC 7644, 3.9). */
+const ScimProjection = Type.Object({ attributes: Names, excludedAttributes: Names })
+
+/**
+ * The query parameters of a list (RFC 7644, 3.4.2), for the description only: core reads them, with
+ * SCIM’s own refusals.
+ */
+const ScimQuery = Type.Object({
+  filter: Type.Optional(
+    Type.String({ maxLength: LONGEST_LIST, description: 'As in RFC 7644, 3.4.2.2' }),
+  ),
+  startIndex: Type.Optional(Type.Integer({ description: 'From 1' })),
+  count: Type.Optional(Type.Integer({ description: '100, at most 200' })),
+  sortBy: Type.Optional(Name),
+  sortOrder: Type.Optional(Type.Union([Type.Literal('ascending'), Type.Literal('descending')])),
+  ...ScimProjection.properties,
+})
 
 const createDiscoveryRoutes = (gateway: Gateway) =>
   new Routes(requireScimToken(gateway), '/scim/v2')
@@ -306,3 +334,67 @@ function createResourceRoutes<One extends { id: string; version: number }>(
 }
 
 const readParameters = (request: Request): Json => Object.fromEntries(readSearchParams(request))
+
+/** The media type of SCIM messages (RFC 7644, 8.1). */
+const SCIM_JSON = 'application/scim+json'
+
+/** Returns SCIM's base URL: under the site's URL, whatever Host a client has sent. */
+const getScimBase = ({ instance: { siteUrl } }: Gateway): string =>
+  `${siteUrl.replace(/\/$/, '')}/api/v1/scim/v2`
+
+/** Creates a response in SCIM's media type. */
+const createScimResponse = (
+  body: Json,
+  status = 200,
+  headers: Record<string, string> = {},
+): Response =>
+  new Response(JSON.stringify(body), { status, headers: { 'content-type': SCIM_JSON, ...headers } })
+
+/** Creates the response with a resource of this version; 304 if the client has it already. */
+function createResourceResponse(
+  request: Request,
+  body: Json,
+  versioned: { version: number },
+  { status = 200, headers = {} }: { status?: number; headers?: Record<string, string> } = {},
+): Response {
+  const etag = renderTag(versioned)
+  const knownTags = request.method === 'GET' ? request.headers.get('if-none-match') : null
+  if (knownTags !== null && matchesTag(knownTags, versioned))
+    return new Response(null, { status: 304, headers: { etag } })
+  return createScimResponse(body, status, { etag, ...headers })
+}
+
+/** The form of SCIM's refusals (RFC 7644, 3.12): the status is a string. */
+const scimRefusal: Refusal = {
+  name: 'ScimError',
+  contentType: SCIM_JSON,
+  schema: {
+    type: 'object',
+    required: ['schemas', 'status'],
+    properties: {
+      schemas: { type: 'array', items: { type: 'string' } },
+      status: { type: 'string' },
+      scimType: { type: 'string' },
+      detail: { type: 'string' },
+    },
+  },
+  renderError: ({ status, message, metadata: { scimType } }) => ({
+    schemas: ['urn:ietf:params:scim:api:messages:2.0:Error'],
+    status: String(status),
+    ...(typeof scimType === 'string'
+      ? { scimType }
+      : status === 400
+        ? { scimType: 'invalidSyntax' }
+        : {}),
+    detail: message,
+  }),
+}
+
+/** Returns the hooks of a SCIM route. */
+const describeScimOperation = (details: Omit<Operation, 'tag' | 'produces' | 'refusal'>) =>
+  describeOperation({
+    tag: 'SCIM provisioning',
+    produces: [SCIM_JSON],
+    refusal: scimRefusal,
+    ...details,
+  })
