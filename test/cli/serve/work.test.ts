@@ -28,7 +28,7 @@ import { createApi } from '../../support/api.ts'
 import { buildLine, createBatchTools, openBatchHouse } from '../../support/batches.ts'
 import { listIds, openBroadcastHouse } from '../../support/broadcast.ts'
 import { waitUntil } from '../../support/chat.ts'
-import { createTestKeys, TestClock } from '../../support/gateway.ts'
+import { createTestKeys, TestClock, testGateway } from '../../support/gateway.ts'
 import { decodeOutgoing } from '../../support/outgoing.ts'
 import { hasPostgres, startPostgres } from '../../support/postgres.ts'
 import { SHARED_WORKERS } from '../../support/workers.ts'
@@ -129,6 +129,27 @@ describe('a server that has stood still, and does not know yet that another has 
     await runner.stop()
     await gateway.close()
   })
+})
+
+test('what is logged of batches and of the disk is logged once, however often the work has begun', async () => {
+  const gateway = await testGateway()
+  const logged: string[] = []
+  const log = (_: string, event: string) => void logged.push(event)
+  const serving = { gateway, log, succession: null } as unknown as Serving
+  const work = new Work(serving, { look: async () => undefined } as unknown as ConfigWatch)
+  for (let i = 0; i < 2; i++) {
+    await work.start()
+    await work.pause()
+  }
+  await work.start()
+  gateway.events.publish('batch.ended', {
+    ...{ id: 'b', status: 'completed', completed: 1, failed: 0 },
+  } as never)
+  gateway.events.publish('write-log.held', { bytes: 1, isHeld: true })
+  await work.stopBatches()
+  await work.stop()
+  await gateway.close()
+  expect(logged).toEqual(['batch.ended', 'write-log.held'])
 })
 
 if (await hasPostgres()) {

@@ -21,12 +21,8 @@ const CHANGES_INTERVAL = 50
 export const LOOK_INTERVAL = 1_000
 
 /** Starts what every server does at intervals, and returns the function that stops it. */
-export async function startTimers(
-  { gateway, log }: Serving,
-  watch: ConfigWatch,
-): Promise<() => void> {
+export async function startTimers({ gateway }: Serving, watch: ConfigWatch): Promise<() => void> {
   const { createCheckpoint } = await import('../../../engine/recover.ts')
-  logWriteLog(gateway, log)
   const timers = [
     // What servers of one store change they tell each other.
     ...(gateway.store.shared ? [] : [watchForChanges(gateway)]),
@@ -70,7 +66,8 @@ export function createDiskWatch({
 
 const LOG_HELD = 'a process that reads the database keeps its log from being shortened: it grows'
 
-function logWriteLog({ events }: Gateway, log: Serving['log']): void {
+/** Logs when the store’s log cannot be shortened, and when it can again. */
+export function logWriteLog({ gateway: { events }, log }: Serving): void {
   events.on('write-log.held', ({ bytes }) =>
     log('warn', 'write-log.held', { bytes, consequence: LOG_HELD }),
   )

@@ -5,7 +5,7 @@ import type { FoundWork } from '../../../store/postgres/jobs.ts'
 import type { ConfigWatch } from '../../config-file/watch.ts'
 import { getCause } from './log.ts'
 import type { Serving } from './serving.ts'
-import { startEvictions, startTimers } from './timers.ts'
+import { logWriteLog, startEvictions, startTimers } from './timers.ts'
 
 /**
  * What a server does beside calls: what is its own, and the jobs, which one of several servers has.
@@ -22,6 +22,9 @@ export class Work {
   constructor(serving: Serving, watch: ConfigWatch) {
     this.#serving = serving
     this.#watch = watch
+    // Once, however often the work begins anew.
+    logWriteLog(serving)
+    logBatches(serving)
   }
 
   async start(): Promise<void> {
@@ -107,7 +110,7 @@ export class Work {
 
   async #startBatches(): Promise<void> {
     if (!this.#isRunning || this.#batches) return
-    this.#batches = startBatches(this.#serving)
+    this.#batches = startBatches(this.#serving.gateway)
     await this.#batches
   }
 
@@ -144,16 +147,19 @@ async function watchAlerts(gateway: Gateway): Promise<AlertWatch> {
   return watch
 }
 
-/** Starts the work on batches. */
-async function startBatches({ gateway, log }: Serving): Promise<BatchRunner> {
-  const { createBatchRunner } = await import('../../../extensions/batches/runner.ts')
-  const runner = createBatchRunner(gateway)
-  gateway.events.on('batch.ended', ({ id, status, completed, failed }) =>
+function logBatches({ gateway: { events }, log }: Serving): void {
+  events.on('batch.ended', ({ id, status, completed, failed }) =>
     log('info', 'batch.ended', { id, status, completed, failed }),
   )
-  gateway.events.on('batch.failing', ({ id, error }) =>
+  events.on('batch.failing', ({ id, error }) =>
     log('warn', 'batch.failing', { id, cause: getCause(error), consequence: 'it is tried again' }),
   )
+}
+
+/** Starts the work on batches. */
+async function startBatches(gateway: Gateway): Promise<BatchRunner> {
+  const { createBatchRunner } = await import('../../../extensions/batches/runner.ts')
+  const runner = createBatchRunner(gateway)
   await runner.start()
   return runner
 }
