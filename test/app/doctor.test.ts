@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examineGateway } from '../../src/app/doctor.ts'
+import { examineGateway, examineSandboxes } from '../../src/app/doctor.ts'
 import { type Gateway, openGateway } from '../../src/app/gateway.ts'
 import { markEnds, verifyLedgerEnd } from '../../src/engine/recover.ts'
 import { hashLedgerRow, type LedgerRow } from '../../src/limits/chain.ts'
@@ -680,4 +680,17 @@ describe('what an attacker changes in the database', () => {
     db.close()
     await gateway.close()
   }, 1_800_000)
+})
+
+test.each([
+  ['first', false, 'first is enabled: first is missing, needs a kernel; second holds'],
+  ['second', true, 'second is enabled: first is missing, needs a kernel; second holds'],
+  [false, true, 'none is enabled (sandbox.kind): first is missing, needs a kernel; second holds'],
+])('only the sandbox that is chosen has to hold: %p', async (kind, ok, found) => {
+  const sandboxes = [
+    { name: 'first', missing: 'needs a kernel', findObstacle: async () => 'is missing' },
+    { name: 'second', missing: null, findObstacle: async () => null },
+  ]
+  const world = { config: { sandbox: { kind } }, sandboxes } as unknown as Gateway
+  expect(await examineSandboxes(world)).toEqual({ check: 'sandbox', ok, found })
 })

@@ -1,9 +1,13 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { hashSecret } from '../../src/base/credential.ts'
+import { GatewayError } from '../../src/base/errors.ts'
+import { admitRequest } from '../../src/engine/admit.ts'
 import { getPolicy } from '../../src/limits/effective.ts'
 import type { Filters } from '../../src/limits/filters.ts'
+import { updateGuardrail } from '../../src/limits/guardrails.ts'
 import { authenticate, getOperator } from '../../src/resources/actor.ts'
+import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { createKey, deleteKey, updateKey } from '../../src/resources/keys.ts'
 import { getApp } from '../support/app.ts'
 import { TestClock, testGateway } from '../support/gateway.ts'
@@ -74,4 +78,21 @@ test('X-05 a call whose key is deleted while filters run gets 401 and is not sen
   })
   expect(await askAfter(() => undefined)).toBe(401)
   expect([gateway.traffic.calls.size, gateway.ledger.getHeld('all', true)]).toEqual([0, 0n])
+})
+
+test('a request that is no call waits for the counts of other servers', async () => {
+  const { counters } = gateway.traffic
+  await updateGuardrail(
+    gateway,
+    getOperator(gateway),
+    getDefaultGuardrailId(gateway.memory.owner.workspace_id),
+    {
+      requests_per_minute: 9,
+    } as never,
+  )
+  counters.take = async () => {
+    throw new GatewayError('rate_limit_exceeded', 'None is left')
+  }
+  const asked = admitRequest(gateway, authenticate(gateway, `Bearer ${key}`))
+  await expect(asked).rejects.toThrow('None is left')
 })

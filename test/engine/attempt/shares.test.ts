@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import { Cancellation } from '../../../src/base/cancellation.ts'
 import { GatewayError } from '../../../src/base/errors.ts'
-import { readToldBound, tellsBound } from '../../../src/engine/attempt/shares.ts'
+import { openShares, readToldBound, tellsBound } from '../../../src/engine/attempt/shares.ts'
 
 const refuse = (message: string, status = 400) =>
   new GatewayError('invalid_request', 'The provider refused the request as invalid', {
@@ -48,5 +49,40 @@ describe('the bound that a server tells', () => {
         const told = readToldBound(refuse(`at most ${named} inputs`), asked) ?? 0
         expect(told >= 1 && told < asked).toBe(true)
       }
+  })
+})
+
+describe('the answers to several requests', () => {
+  const start = (id: string) => ({ type: 'start', id, model: 'm' }) as never
+  const vector = (index: number) => ({ type: 'vector', index }) as never
+  const usage = (inputTokens: number) =>
+    ({ type: 'usage', usage: { input: { tokens: inputTokens }, output: {} } }) as never
+  const merging = {
+    needsAll: true,
+    place: (part: never, share: number) =>
+      ({ ...(part as object), index: share * 10 + (part as { index: number }).index }) as never,
+  }
+  const open = (answers: never[][]) =>
+    openShares<'embedding', never[]>(
+      answers,
+      new Cancellation(),
+      async first => ({ first, rest: null }) as never,
+      merging,
+    )
+
+  test('are one answer: one beginning, all of the content in order, the sum of what was counted', async () => {
+    const { first, rest } = await open([
+      [start('a'), vector(0), usage(1)],
+      [start('b'), vector(0), vector(1), usage(2)],
+    ])
+    expect(rest).toBeNull()
+    const [begun, ...others] = first as { type: string }[]
+    expect(begun).toEqual(start('a'))
+    expect(others).toMatchObject([vector(0), vector(10), vector(11), usage(3)])
+  })
+
+  test('count nothing where one of them does not', async () => {
+    const { first } = await open([[vector(0), usage(1)], [vector(0)]])
+    expect(first as unknown[]).toEqual([vector(0), vector(10)])
   })
 })
