@@ -193,17 +193,18 @@ export class PartStream<Part> implements AsyncIterator<Part[]> {
     if (this.#over) return END
     this.#over = true
     this.#deadline.close()
-    const timer = setTimeout(() => this.#deadline.abort(), CLOSE_GRACE)
-    void this.#drain().finally(() => clearTimeout(timer))
+    void this.#drain()
     return END
   }
 
   async #drain(): Promise<void> {
+    const timer = setTimeout(() => this.#deadline.abort(), CLOSE_GRACE)
     try {
       while (await this.#incoming.read());
     } catch {
       // The answer is complete, so a failure after its end does not matter.
     }
+    clearTimeout(timer)
   }
 }
 

@@ -300,14 +300,21 @@ async function streamAnswer(
 }
 
 /** Waits for a promise. Returns undefined if it is still pending after so many milliseconds. */
-async function waitAtMost<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
-  const { promise: timeout, resolve } = Promise.withResolvers<undefined>()
+// Not a race: that makes more promises.
+function waitAtMost<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
+  const { promise: settled, resolve, reject } = Promise.withResolvers<T | undefined>()
   const timer = setTimeout(resolve, milliseconds)
-  try {
-    return await Promise.race([promise, timeout])
-  } finally {
-    clearTimeout(timer)
-  }
+  promise.then(
+    value => {
+      clearTimeout(timer)
+      resolve(value)
+    },
+    thrown => {
+      clearTimeout(timer)
+      reject(thrown)
+    },
+  )
+  return settled
 }
 
 const createHeading = ({ clock }: Gateway, { id, models }: Work[Kind]['call']) => ({
