@@ -1,5 +1,5 @@
 import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
-import { conflict, denied, invalid, notFound, requireFound } from '../base/errors.ts'
+import { conflict, denied, GatewayError, invalid, notFound, requireFound } from '../base/errors.ts'
 import type { Actor } from '../resources/actor.ts'
 import { defineAudit, identifyById } from '../resources/audit/entry.ts'
 import { SeenIds } from '../resources/files/request-lines.ts'
@@ -32,8 +32,10 @@ export async function createBatch(world: BatchWorld, actor: Actor, input: NewBat
   try {
     await world.store.batches.insert(batch, auditBatch(world, actor, null, batch))
   } catch (thrown) {
-    // A refused one leaves no file of its own, which would take quota.
-    if (input.requests) await deleteFile(world, actor, input_file_id).catch(() => undefined)
+    // A refused one leaves no file of its own, which would take quota. Others may be there all the same.
+    const isRefused = thrown instanceof GatewayError && thrown.status < 500
+    if (input.requests && isRefused)
+      await deleteFile(world, actor, input_file_id).catch(() => undefined)
     throw thrown
   }
   world.events.publish('batch.changed', { id: batch.id })
