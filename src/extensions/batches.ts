@@ -1,9 +1,9 @@
 import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
-import { conflict, denied, invalid, notFound, requireFound } from '../base/errors.ts'
+import { conflict, denied, GatewayError, invalid, notFound, requireFound } from '../base/errors.ts'
 import type { Actor } from '../resources/actor.ts'
 import { defineAudit, identifyById } from '../resources/audit/entry.ts'
 import { SeenIds } from '../resources/files/request-lines.ts'
-import { requireFile, resolveScope, Upload } from '../resources/files.ts'
+import { deleteFile, requireFile, resolveScope, Upload } from '../resources/files.ts'
 import type { BatchQuery, BatchScope, NewBatch } from './batches/schema.ts'
 import type { Batch, BatchEnd } from './batches/store.ts'
 import type { BatchWorld } from './batches/world.ts'
@@ -29,7 +29,15 @@ export async function createBatch(world: BatchWorld, actor: Actor, input: NewBat
     ? await storeRequests(world, actor, input, input.requests)
     : (await requireFile(world, actor, String(input.input_file_id), {})).id
   const batch = buildBatch(world, { ...actor, key_hash }, { ...input, input_file_id })
-  await world.store.batches.insert(batch, auditBatch(world, actor, null, batch))
+  try {
+    await world.store.batches.insert(batch, auditBatch(world, actor, null, batch))
+  } catch (thrown) {
+    // A refused one leaves no file of its own, which would take quota. Others may be there all the same.
+    const isRefused = thrown instanceof GatewayError && thrown.status < 500
+    if (input.requests && isRefused)
+      await deleteFile(world, actor, input_file_id).catch(() => undefined)
+    throw thrown
+  }
   world.events.publish('batch.changed', { id: batch.id })
   return showBatch(batch)
 }

@@ -7,7 +7,7 @@ import type { TextCall } from '../language/call.ts'
 import type { Block, CacheControl } from '../language/message.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { StoredFile } from '../resources/files/store.ts'
-import { readStored } from '../resources/files.ts'
+import { findUsableFile, readStored } from '../resources/files.ts'
 import type { ExtensionWorld } from './world.ts'
 
 /** The ids of files that the gateway keeps begin so; all others are files at a provider. */
@@ -88,13 +88,13 @@ async function readFiles(
 }
 
 async function findFile(
-  { store }: ExtensionWorld,
+  world: ExtensionWorld,
   actor: Actor,
   id: string,
   block: Block,
 ): Promise<StoredFile> {
-  const file = await store.files.find(id)
-  if (file?.workspace_id === actor.workspace_id) return file
+  const file = await findUsableFile(world, actor.workspace_id, id)
+  if (file) return file
   throw refuse(block, `there is no file ${id.slice(0, 64)} in this workspace`)
 }
 

@@ -239,7 +239,7 @@ export async function listFiles(
   const workspace_id = resolveScope(world, actor, query)
   const after = findStart(query)
   const { limit = PAGE_SIZE, order = 'desc', before_id, purpose } = query
-  const range = { workspace_id, purpose, limit: limit + 1 }
+  const range = { workspace_id, now: getIsoTime(world), purpose, limit: limit + 1 }
   // What precedes an id is what follows it in the opposite order.
   const found = await (before_id === undefined
     ? world.store.files.listRange({ ...range, order, after })
@@ -326,15 +326,24 @@ export type ChooseRange = (size: number) => ByteRange | undefined
 /** Finds the record of a file. Throws as `getFile` does. */
 export async function requireFile(world: FileWorld, actor: Actor, id: string, scope: FileScope) {
   const isAnywhere = actor.kind === 'operator' && scope.workspace_id === undefined
-  const workspace_id = resolveScope(world, actor, scope)
-  const file = await world.store.files.find(id)
-  const isThere = file && (isAnywhere || file.workspace_id === workspace_id)
-  return requireFound(isThere && !isExpired(world, file) ? file : undefined, 'File')
+  const workspace_id = isAnywhere ? null : resolveScope(world, actor, scope)
+  return requireFound(await findUsableFile(world, workspace_id, id), 'File')
 }
 
-// One whose time is over goes within a minute, and is not there any more before that.
-const isExpired = (world: FileWorld, { expires_at }: StoredFile): boolean =>
-  expires_at !== null && expires_at <= getIsoTime(world)
+/**
+ * Finds a file of a workspace, or of any; undefined where it has none of this id. One whose time is
+ * over goes within a minute, and is not there any more before that.
+ */
+export async function findUsableFile(
+  world: Pick<FileWorld, 'store' | 'clock'>,
+  workspace_id: string | null,
+  id: string,
+): Promise<StoredFile | undefined> {
+  const file = await world.store.files.find(id)
+  if (!file || (workspace_id !== null && file.workspace_id !== workspace_id)) return undefined
+  const { expires_at } = file
+  return expires_at !== null && expires_at <= getIsoTime(world) ? undefined : file
+}
 
 /** How many files whose time is over are looked for at once. */
 const EXPIRED_AT_ONCE = 100

@@ -442,6 +442,12 @@ describe('the list', () => {
       createBatch(gateway, actor, { endpoint: '/v1/chat/completions', input_file_id })
     for (let i = 0; i < 100; i++) await make()
     await expect(make()).rejects.toMatchObject({ status: 429 })
+    // Requests that came in its body leave no file: who tries again would fill the quota.
+    const requests = [{ custom_id: 'a', body: JSON.parse(buildLine('a')).body }]
+    const refused = createBatch(gateway, actor, { endpoint: '/v1/chat/completions', requests })
+    await expect(refused).rejects.toMatchObject({ status: 429 })
+    expect((await gateway.store.files.all()).map(({ id }) => id)).toEqual([input_file_id])
+    expect(await Array.fromAsync(gateway.blobs.list())).toHaveLength(1)
     await gateway.close()
   })
 })

@@ -242,7 +242,13 @@ describe('files of the workspace', () => {
       { filename: 'a.txt', workspace_id: team.id },
       pieces('x'),
     )
-    for (const file_ids of [['or_file_none'], [other.id]])
+    const over = await storeFile(
+      gateway,
+      operator,
+      { filename: 'a.txt', expires_after: 0 },
+      pieces('x'),
+    )
+    for (const file_ids of [['or_file_none'], [other.id], [over.id]])
       expect(await failureOf(run('mine', ['write a x'], { file_ids }))).toEqual([
         400,
         'file_ids.0: expected a file of this workspace',

@@ -142,6 +142,38 @@ const fetchStatus = (path: string): Promise<number | string> =>
 
 const openMany = (count: number) => Array.from({ length: count }, () => openSync('/dev/null', 'r'))
 
+test.each<[string, string, () => RequestInit]>([
+  [
+    'calls under a client’s key that are refused',
+    '/api/v1/chat/completions',
+    () => ({
+      headers: { 'idempotency-key': 'one', 'content-type': 'application/json' },
+      body: '{}',
+    }),
+  ],
+  [
+    'uploads that are refused',
+    '/api/v1/files',
+    () => {
+      const body = new FormData()
+      body.set('purpose', 'vision')
+      return { body }
+    },
+  ],
+])('%s keep no descriptor: other calls find one', async (_, path, build) => {
+  await waitUntil(isCalm)
+  for (let i = 0; i < LIMIT; i++) {
+    const { headers, body } = build()
+    const authorization = `Bearer ${server.inference_key}`
+    const init = { method: 'POST', headers: { ...headers, authorization }, body: body ?? null }
+    const response = await fetch(server.url + path, init)
+    await response.text()
+    expect([i, response.status]).toEqual([i, 400])
+  }
+  using client = callFor(new StubbornClient(server.url))
+  await client.sees('Hel')
+})
+
 test('descriptors are scarce when only the reserve is left, and a call notices before', () => {
   const held = openMany(300)
   const changes: boolean[] = []

@@ -123,10 +123,11 @@ describe.each(DOORS)('%s', door => {
     ])
   })
 
-  test('a missing file and one of another workspace are a 400 that names it', async () => {
+  test('a missing file, one whose time is over and one of another workspace are a 400 that names it', async () => {
     const other = await createWorkspace(gateway, operator, { name: door, slug: `other-${door}` })
     const foreign = await store('Secret', 'a.txt', { workspace_id: other.data.id })
-    for (const id of [foreign, `or_file_${'0'.repeat(32)}`, 'or_file_']) {
+    const over = await store('Gone', 'a.txt', { expires_after: 0 })
+    for (const id of [foreign, over, `or_file_${'0'.repeat(32)}`, 'or_file_']) {
       const { status, error } = await ask(door, BODIES[door](id))
       expect([status, error?.message]).toEqual([400, expect.stringContaining(`no file ${id}`)])
     }

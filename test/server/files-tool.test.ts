@@ -70,12 +70,14 @@ describe('files', () => {
     ])
   })
 
-  test('of other workspaces are not there', async () => {
+  test.each(['of other workspaces', 'whose time is over'])('%s are not there', async which => {
     const at = await open()
     const other = await createWorkspace(at.gateway, getOperator(at.gateway), {
       ...{ name: 'Other', slug: 'other' },
     })
-    const id = await put(at, 'Secret', 'secret.txt', { workspace_id: other.data.id })
+    const isOver = which === 'whose time is over'
+    const more = isOver ? { expires_after: 0 } : { workspace_id: other.data.id }
+    const id = await put(at, 'Secret', 'secret.txt', more)
     const text = [
       await use(at, { operation: 'read', file_id: id }),
       await use(at, { operation: 'read', filename: 'secret.txt' }),

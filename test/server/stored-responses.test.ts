@@ -334,6 +334,27 @@ test('one that streams in the background goes on without its client, who comes b
   await waitUntil(() => house.gateway.traffic.background.size === 0)
 })
 
+test.each(['whole', 'streamed'])(
+  'one in the background that is %s is not lost where the store is away as it ends',
+  async how => {
+    await using house = await openHouse()
+    const { responses } = house.gateway.store
+    const end = responses.end.bind(responses)
+    let failures = 0
+    responses.end = (...change) =>
+      failures++ === 0 ? Promise.reject(new Error('away')) : end(...change)
+    const isStreamed = how === 'streamed'
+    if (isStreamed) upstream.answer(() => [sseHead(), delta('Hello'), ending()])
+    const { id } = isStreamed
+      ? await openEvents(house, '', STREAMED)
+      : await house.respond({ background: true })
+    await waitUntil(() => house.gateway.traffic.background.size === 0)
+    const { json } = await house.ask('GET', `/${id}`)
+    expect(json).toMatchObject({ status: 'completed', error: null, output_text: 'Hello' })
+    expect(await house.gateway.store.generations.byId(id)).toBeDefined()
+  },
+)
+
 test('a stream in the background ends with its cancelling, and waits under its last number', async () => {
   await using house = await openHouse()
   house.gateway.config.timeouts.keep_alive_seconds = 0.05

@@ -24,7 +24,9 @@ export async function raceEndpoints<K extends Kind>(
   const [firstCancellation, secondCancellation] = step.run.cancellation.createBranches(2)
   const racer = race.start(attempt, firstCancellation)
   if (!(await race.isLate(racer))) return race.takeAnswer(await racer.outcome)
-  const hedge = (await stakeHedge(world, step)) ? queue.nextHedge() : undefined
+  const isStaked = await stakeHedge(world, step)
+  // What it takes may have to be asked for, and is written down: the first may be over by then.
+  const hedge = isStaked && (await isRunning(racer)) ? queue.nextHedge() : undefined
   if (!hedge) return race.takeAnswer(await racer.outcome)
   try {
     return await race.raceBoth(racer, race.start(hedge, secondCancellation))
@@ -33,7 +35,9 @@ export async function raceEndpoints<K extends Kind>(
   }
 }
 
-/** The options of a race. */
+const isRunning = async <K extends Kind>({ outcome }: Racer<K>): Promise<boolean> =>
+  (await Promise.race([outcome, null])) === null
+
 /** What a race asks of the queue of endpoints. */
 interface HedgeQueue {
   nextHedge(): RunningAttempt | undefined
@@ -41,6 +45,7 @@ interface HedgeQueue {
   release(attempt: RunningAttempt): void
 }
 
+/** The options of a race. */
 interface RaceOptions<K extends Kind> {
   step: Step<K>
   queue: HedgeQueue

@@ -1,9 +1,10 @@
 import { Type } from '@sinclair/typebox'
+import { getIsoTime } from '../../base/clock.ts'
 import { GatewayError } from '../../base/errors.ts'
 import { type Json, readString } from '../../base/json.ts'
 import { closed } from '../../base/schema-builders.ts'
 import type { StoredFile } from '../../resources/files/store.ts'
-import { readStored, storeFile } from '../../resources/files.ts'
+import { findUsableFile, readStored, storeFile } from '../../resources/files.ts'
 import type { ServerTool, ToolFunction, ToolInvocation, ToolResult } from '../server-tool.ts'
 import type { ExtensionWorld } from '../world.ts'
 import { cutText, markAsData } from './untrusted-text.ts'
@@ -84,9 +85,10 @@ const LISTED = 100
 const LARGEST_TEXT = 20 * 1024 * 1024
 
 const RUN: Record<Operation, Run> = {
-  async list({ store }, { run }, item) {
-    const range = { workspace_id: run.actor.workspace_id, order: 'desc' as const, after: undefined }
-    const found = await store.files.listRange({ ...range, limit: LISTED + 1 })
+  async list(world, { run }, item) {
+    const range = { workspace_id: run.actor.workspace_id, now: getIsoTime(world) }
+    const { files } = world.store
+    const found = await files.listRange({ ...range, order: 'desc', limit: LISTED + 1 })
     const shown = found
       .slice(0, LISTED)
       .map(({ id, filename, mime_type, size_bytes, created_at }) => ({
@@ -184,8 +186,8 @@ async function findFile(
   const id = readString(input.file_id)
   if (id === null)
     return await findNewest(world, actor.workspace_id, requireText(input, 'filename'))
-  const file = await world.store.files.find(id)
-  if (file?.workspace_id === actor.workspace_id) return file
+  const file = await findUsableFile(world, actor.workspace_id, id)
+  if (file) return file
   throw new ToolFailure(`There is no file ${cutText(id, 64)}`)
 }
 
@@ -194,13 +196,14 @@ const PAGE = 1_000
 const MOST_PAGES = 10
 
 async function findNewest(
-  { store: { files: stored } }: ExtensionWorld,
+  world: ExtensionWorld,
   workspace_id: string,
   filename: string,
 ): Promise<StoredFile> {
+  const range = { workspace_id, now: getIsoTime(world), order: 'desc' as const, limit: PAGE }
   let after: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
-    const found = await stored.listRange({ workspace_id, order: 'desc', after, limit: PAGE })
+    const found = await world.store.files.listRange({ ...range, after })
     const file = found.find(one => one.filename === filename)
     if (file) return file
     after = found.at(-1)?.id

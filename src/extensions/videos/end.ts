@@ -27,7 +27,7 @@ export type VideoOutcome = Omit<JobState, 'status'> & { status: EndedJob['status
  * Ends a job: its hold becomes a charge if there is a video, and is released otherwise. The charge,
  * the record of the call and the end of the job are written in one transaction, so that a killed
  * process has written all of it or asks again. Resolves when they are on disk. Throws 503 if they
- * could not be written in time; writing is still retried.
+ * could not be written in time; writing is still retried. The accounts of its call are open meanwhile.
  */
 export async function endVideo(
   world: ExtensionWorld,
@@ -40,7 +40,6 @@ export async function endVideo(
   const receipt = computeReceipt(job, details, outcome)
   const generation = completeGeneration(job, details, { outcome, receipt, now })
   const charge = hold && buildCharge(job, hold, details, receipt, now)
-  const close = await world.ledger.openSubaccounts(details.subaccounts ?? [])
   if (hold && charge) world.ledger.settle(hold, charge)
   if (receipt.cost_details === null) publishMissingPrice(world, job)
   await world.recorder.record({
@@ -52,7 +51,6 @@ export async function endVideo(
       : {}),
     job: buildEnd(job, outcome, receipt, generation.settled_at),
   })
-  close()
 }
 
 /** Longer than this many times what was asked for is no count of a video, but a mistake. */

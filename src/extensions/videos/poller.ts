@@ -338,13 +338,21 @@ class JobPoller implements VideoJobs {
     this.#delay(followed, { firstPause, longestPause }, followed.polls, null)
   }
 
-  // It is forgotten first: however long its record takes to write, it is not ended twice.
+  /** Ends a job. Throws 503, and has it asked about again, where its budgets cannot be read. */
   async #end(followed: FollowedJob, outcome: VideoOutcome): Promise<void> {
     const { job, hold } = followed
+    const { subaccounts = [] } = parseDetails(job.details)
+    const close = await this.#world.ledger.openSubaccounts(subaccounts)
+    // Another server follows it by now.
+    if (this.#jobs.get(job.id) !== followed) return close()
+    // It is forgotten first: however long its record takes to write, it is not ended twice.
     this.#jobs.delete(job.id)
     this.#ending.add(job.id)
     await endVideo(this.#world, job, hold, outcome).then(
-      () => this.#ending.delete(job.id),
+      () => {
+        this.#ending.delete(job.id)
+        close()
+      },
       () => undefined,
     )
     if (job.callback !== null && this.#isStarted)

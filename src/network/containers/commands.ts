@@ -2,7 +2,7 @@ import type { Cancellation } from '../../base/cancellation.ts'
 import { getIsoTime } from '../../base/clock.ts'
 import { GatewayError, invalid } from '../../base/errors.ts'
 import type { StoredFile } from '../../resources/files/store.ts'
-import { readStored } from '../../resources/files.ts'
+import { findUsableFile, readStored } from '../../resources/files.ts'
 import type { CommandResult, WrittenFile } from '../sandboxes/sandbox.ts'
 import { emptyHome, keepHome, type RunningHome } from './home.ts'
 import { isSessionContainer, NONCE_LENGTH, RESTART } from './names.ts'
@@ -112,16 +112,15 @@ async function runOne(
 
 /** Finds files of a workspace. Throws 400 naming the first that does not exist. */
 export async function requireFiles(
-  { store }: WarmWorld,
+  world: WarmWorld,
   workspace_id: string,
   ids: string[],
   field = 'file_ids',
 ): Promise<StoredFile[]> {
   const files: StoredFile[] = []
   for (const [i, id] of ids.entries()) {
-    const file = await store.files.find(id)
-    if (file?.workspace_id !== workspace_id)
-      throw invalid(`${field}.${i}: expected a file of this workspace`, `${field}.${i}`)
+    const file = await findUsableFile(world, workspace_id, id)
+    if (!file) throw invalid(`${field}.${i}: expected a file of this workspace`, `${field}.${i}`)
     files.push(file)
   }
   return files

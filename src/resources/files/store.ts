@@ -25,6 +25,8 @@ export interface StoredFile {
 /** Which files of a workspace are listed: those beyond an id, in an order of creation. */
 interface FileRange {
   workspace_id: string
+  /** In ISO 8601: only files whose time is not over then. */
+  now: string
   order: 'asc' | 'desc'
   /** Only files that follow this one in the order, whether or not it still exists. */
   after?: string | undefined

@@ -152,15 +152,17 @@ export async function answerLater(
   background.set(call.id, ending)
   const leavePlace = findConnection(request)?.keepPlace()
   const open = () => infer(gateway, actor, dialect.kind, call, ending.signal)
-  const end = (response: Json) => endQueued(gateway, actor, { input, response })
+  const end = (response: Json) =>
+    repeatWrite(() => endQueued(gateway, actor, { input, response }))
   const make = async () => {
-    try {
-      return await end((await dialect.collectResponse(await open(), call, body)) as Json)
-    } catch (thrown) {
-      const failed = begin()
-      failed?.renderFailure(GatewayError.from(thrown))
-      return await end(failed?.render?.() ?? queued)
-    }
+    const response = await open()
+      .then(answer => dialect.collectResponse(answer, call, body))
+      .catch(thrown => {
+        const failed = begin()
+        failed?.renderFailure(GatewayError.from(thrown))
+        return failed?.render?.() ?? queued
+      })
+    return end(response as Json)
   }
   const begun = call.stream ? begin() : undefined
   const log = begun && eventLogs.open(call.id, renderResponseStatus)
@@ -173,6 +175,20 @@ export async function answerLater(
       leavePlace?.()
     })
   return queued
+}
+
+/** In milliseconds, before the end of a response is written again: it is paid for. */
+const PAUSES = [200, 1_000, 5_000, 30_000]
+
+/** Writes what the store does not take at once, some times. Throws what it says last. */
+async function repeatWrite<Result>(write: () => Promise<Result>): Promise<Result> {
+  for (const pause of PAUSES)
+    try {
+      return await write()
+    } catch {
+      await Bun.sleep(pause)
+    }
+  return write()
 }
 
 /**

@@ -29,8 +29,12 @@ export const createFileStore = (
     const row = await query.executeTakeFirst()
     return row && toFile(row)
   },
-  async listRange({ workspace_id, order, after, purpose, limit }) {
-    const all = kysely.selectFrom('files').selectAll().where('workspace_id', '=', workspace_id)
+  async listRange({ workspace_id, now, order, after, purpose, limit }) {
+    const all = kysely
+      .selectFrom('files')
+      .selectAll()
+      .where('workspace_id', '=', workspace_id)
+      .where(({ eb, or }) => or([eb('expires_at', 'is', null), eb('expires_at', '>', now)]))
     const own =
       purpose === undefined
         ? all

@@ -299,6 +299,34 @@ test.each(['its money cannot be asked for', 'the disk does not take its entry'])
   },
 )
 
+test.each<[string, Fate['says'], number]>([
+  ['answers', 'words', 1],
+  ['fails', 500, 2],
+])(
+  'an endpoint that %s while a hedge is written down is not asked beside another',
+  async (_, says, hits) => {
+    const outcome = Promise.withResolvers<void>()
+    world.fates = [[{ after: outcome.promise, says, pace: 0 }, words(0)]]
+    const hedges: string[] = []
+    gateway.events.on('hedge.started', ({ endpoint }) => hedges.push(endpoint.provider.name))
+    const { holds } = gateway.journal
+    const append = holds.append.bind(holds)
+    holds.append = held => {
+      const entry = append(held)
+      if (!held.inner) return entry
+      outcome.resolve()
+      // The disk is slower than the endpoint, which has its outcome in the next turns.
+      return { ...entry, written: Bun.sleep(20).then(() => entry.written) }
+    }
+    expect(await ask('0', 5)).toBe(
+      BigInt(15 * (says === 'words' ? PRICES.first : PRICES.second) * 1_000),
+    )
+    expect(hedges).toEqual([])
+    expect(world.of('0')).toHaveLength(hits)
+    await expectNothingLeft()
+  },
+)
+
 describe('no timer is left', () => {
   const DELAY = 54_321
   /** Longer than these tests wait for anything. */

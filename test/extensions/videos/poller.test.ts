@@ -99,3 +99,16 @@ test('the receiver of an end is asked less and less, as late as it says, and the
   await timers.passSeconds(7_200, 5)
   expect(hooks).toHaveLength(10)
 })
+
+test('what is left to another server while it is asked about is not ended here', async () => {
+  const { polls } = await follow({
+    poll: () => {
+      gateway.videos.forget()
+      return done()
+    },
+  })
+  await timers.passSeconds(5)
+  expect(polls).toEqual([2])
+  expect(await gateway.store.videos.listOpen()).toHaveLength(1)
+  expect(await gateway.store.generations.list({}, 9)).toEqual([])
+})

@@ -55,6 +55,9 @@ export function testFiles(store: GetStore): void {
     expect(await list('2026-03-03T23:59:59.999Z')).toEqual([])
     expect(await list('2026-03-05T00:00:00.000Z')).toEqual([3, 2])
     expect(await list('2026-03-07T00:00:00.000Z', 2)).toEqual([3, 2])
+    const range = { workspace_id: WORKSPACE, order: 'asc' as const, limit: 9 }
+    const left = await files.listRange({ ...range, now: '2026-03-05T00:00:00.000Z' })
+    expect(left.map(({ id }) => Number(id.slice(8)))).toEqual([0, 1])
     const before = await countAudit(store())
     await files.remove(buildFile(3).id, null)
     expect([await list('2026-03-07T00:00:00.000Z'), await countAudit(store())]).toEqual([
@@ -69,7 +72,7 @@ export function testFiles(store: GetStore): void {
       await files.insert(buildFile(number), QUOTA, buildAuditEntry())
     const list = async (order: 'asc' | 'desc', limit: number, after?: number) => {
       const start = after === undefined ? undefined : buildFile(after).id
-      const range = { workspace_id: WORKSPACE, order, limit, after: start }
+      const range = { workspace_id: WORKSPACE, now: CREATED, order, limit, after: start }
       return (await files.listRange(range)).map(({ id }) => Number(id.slice(8)))
     }
     expect(await list('asc', 9)).toEqual([1, 2, 3, 4])
@@ -79,7 +82,9 @@ export function testFiles(store: GetStore): void {
     await files.remove(buildFile(3).id, buildAuditEntry())
     expect(await list('desc', 9, 3)).toEqual([2, 1])
     expect(await list('asc', 9, 9)).toEqual([])
-    expect(await files.listRange({ workspace_id: 'none', order: 'asc', limit: 9 })).toEqual([])
+    expect(
+      await files.listRange({ workspace_id: 'none', now: CREATED, order: 'asc', limit: 9 }),
+    ).toEqual([])
   })
 
   test('files of a workspace never exceed its quota, and a deleted one counts no more', async () => {
