@@ -123,7 +123,7 @@ export class Connection {
 
   /**
    * Throws 503 when the process runs out of descriptors: a call needs another one. It is kept for
-   * the call until `startCall`.
+   * the call until `startCall`, or until the work on its request is finished.
    */
   requireDescriptor(): void {
     if (!this.#world.descriptors.admitCall())
@@ -200,7 +200,7 @@ export class Connection {
     this.#pass?.take(bytes)
   }
 
-  /** The call runs now, or was refused. */
+  /** The call runs now, and is counted with those. */
   startCall(): void {
     if (this.#isAwaited) this.#world.descriptors.startCall()
     this.#isAwaited = false
@@ -226,7 +226,10 @@ export class Connection {
   finishWork(): void {
     this.#running -= 1
     this.#limitSilence()
-    if (this.#running === 0 && this.#kept === 0 && !this.#hasReader) this.#pass?.end()
+    if (this.#running > 0) return
+    // What was refused, or had no need of its descriptor, waits for none.
+    this.startCall()
+    if (this.#kept === 0 && !this.#hasReader) this.#pass?.end()
   }
 
   /** Keeps the place of a call that goes on without its client. Returns what gives it back. */
