@@ -401,3 +401,31 @@ describe('a key that is none', () => {
     expect((await own.ask('/keys', { name: 'ci' })).isReplayed).toBe(false)
   })
 })
+
+test.each<[string, Record<string, string>, 'at once' | 'in pieces']>([
+  ['with its length', {}, 'at once'],
+  ['under a key', { 'idempotency-key': 'large' }, 'at once'],
+  ['without its length', {}, 'in pieces'],
+  ['without its length, under a key', { 'idempotency-key': 'pieces' }, 'in pieces'],
+  ['compressed', { 'content-encoding': 'gzip' }, 'at once'],
+])('the body of a large change takes memory, or is refused: %s', async (_, headers, how) => {
+  await using server = await startLocalServer(buildLocalConfig(upstream.url))
+  const { memory } = server.gateway.traffic.admission
+  const text = Buffer.from(JSON.stringify({ name: 'x'.repeat(200_000) }))
+  const bytes = headers['content-encoding'] ? Bun.gzipSync(text) : text
+  const change = () =>
+    server.fetch('/keys', {
+      method: 'POST',
+      key: server.management_key,
+      headers: { ...headers, 'content-type': 'application/json' },
+      body:
+        how === 'at once' ? bytes : ReadableStream.from([bytes.subarray(0, 9), bytes.subarray(9)]),
+    })
+  memory.add('others', memory.limit)
+  const refused = await change()
+  const reason = await refused.text()
+  memory.giveBack('others', memory.limit)
+  expect([refused.status, reason]).toEqual([503, expect.stringContaining('memory')])
+  expect((await change()).status).toBe(400)
+  expect(memory.used).toBe(0)
+})
