@@ -418,8 +418,7 @@ test.each<[string, Record<string, string>, 'at once' | 'in pieces']>([
       method: 'POST',
       key: server.management_key,
       headers: { ...headers, 'content-type': 'application/json' },
-      body:
-        how === 'at once' ? bytes : ReadableStream.from([bytes.subarray(0, 9), bytes.subarray(9)]),
+      body: how === 'at once' ? bytes : sendInPieces(bytes),
     })
   memory.add('others', memory.limit)
   const refused = await change()
@@ -429,3 +428,12 @@ test.each<[string, Record<string, string>, 'at once' | 'in pieces']>([
   expect((await change()).status).toBe(400)
   expect(memory.used).toBe(0)
 })
+
+const sendInPieces = (bytes: Uint8Array) =>
+  new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(bytes.subarray(0, 9))
+      controller.enqueue(bytes.subarray(9))
+      controller.close()
+    },
+  })
