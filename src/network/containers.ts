@@ -184,9 +184,17 @@ export async function pruneContainers(
 ) {
   const found = await world.store.containers.listUsable(workspace_id)
   const unused = found.filter(container => isExpired(world, container, unused_days))
-  for (const { files: _, bytes: __, ...container } of unused)
+  const pruned = { deleted: 0, bytes: 0 }
+  for (const { name, workspace_id, bytes } of unused) {
+    // To end one takes its time: others may have been used meanwhile.
+    const container = await world.store.containers.find(workspace_id, name)
+    if (!container || container.ended_at !== null) continue
+    if (!isExpired(world, container, unused_days)) continue
     await endContainer(world, actor, container)
-  return { deleted: unused.length, bytes: unused.reduce((sum, { bytes }) => sum + bytes, 0) }
+    pruned.deleted += 1
+    pruned.bytes += bytes
+  }
+  return pruned
 }
 
 async function endContainer(world: WarmWorld, actor: Actor, container: Container): Promise<void> {

@@ -21,8 +21,8 @@ export interface IdempotentAnswer {
 export interface IdempotencyStore {
   /**
    * Inserts a request that begins, and removes those from before a time. Returns the one that has
-   * its name already: of simultaneous callers one gets undefined. Throws 503 for a new one while
-   * 100,000 are remembered; where the new one is a call, the oldest calls are forgotten instead.
+   * its name already: of simultaneous callers one gets undefined. Where 100,000 are remembered the
+   * oldest calls are forgotten for a new one. Throws 503 for it while there are as many changes.
    */
   begin(answer: IdempotentAnswer, before: string): Promise<IdempotentAnswer | undefined>
   finish(name: string, status: number, sealed: string | null): Promise<void>

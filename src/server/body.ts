@@ -135,9 +135,8 @@ function readBytes<Result>(request: Request, use: UseBytes<Result>): Promise<Res
     return Promise.reject(tooLarge())
   const connection = findConnection(request)
   const seconds = connection?.bodySeconds ?? BODY_SECONDS
-  const isWorking = !connection || connection.isWorking
   const pace = new Pace(seconds)
-  if (isWorking) return readPaced(request, length, pace, use)
+  if (!connection || connection.isCall) return readPaced(request, length, pace, use)
   return readUncalled(connection, length, () => readPaced(request, length, pace, use))
 }
 
@@ -149,12 +148,11 @@ async function readUncalled<Result>(
   length: number,
   read: () => Promise<Result>,
 ): Promise<Result> {
-  if (length <= SMALL_BODY) return connection.runUnlimited(read)
-  const giveBack = connection.admitBody(length)
+  if (length > SMALL_BODY) connection.admitBody(length)
   try {
     return await connection.runUnlimited(read)
   } finally {
-    giveBack()
+    connection.endBody()
   }
 }
 
@@ -197,7 +195,7 @@ async function readLimitedBytes(
     const size = pace.size + piece.length
     if (size > largest) throw tooLarge()
     if (size > bytes.length) {
-      const room = Math.max(length || 2 * size, size)
+      const room = Math.min(Math.max(length || 2 * size, size), largest)
       if (!(length > 0)) connection?.growBody(room)
       bytes = resize(bytes, room)
     }

@@ -177,7 +177,6 @@ export async function respond(routeContext: RouteContext): Promise<Response> {
     Object.assign(headers, renderRates(gateway, actor))
     return createErrorResponse(thrown, requestId, headers, createEnvelope(dialect, id))
   } finally {
-    connection?.startCall()
     connection?.finishWork()
     await form?.discard()
   }

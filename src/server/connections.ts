@@ -82,6 +82,8 @@ export class Connection {
   #isAwaited = false
   /** What its call holds of what all calls share; null without a call. */
   #pass: Pass | null = null
+  /** Gives back the memory of a body that is no call's; null without any. */
+  #leaveBody: (() => void) | null = null
   /** Gives back the memory that its stream has begun with; null without any. */
   #leaveRoom: (() => void) | null = null
   /** The memory of what may wait for its reader. */
@@ -123,7 +125,7 @@ export class Connection {
 
   /**
    * Throws 503 when the process runs out of descriptors: a call needs another one. It is kept for
-   * the call until `startCall`.
+   * the call until `startCall`, or until the work on its request is finished.
    */
   requireDescriptor(): void {
     if (!this.#world.descriptors.admitCall())
@@ -144,11 +146,18 @@ export class Connection {
   }
 
   /**
-   * Takes memory for the body of a request that is no call, before it is read. Throws 503 if it is
-   * not there. Returns what gives it back.
+   * Takes memory for the body of a request that is no call: for so many bytes of it, until `endBody`.
+   * Throws 503 if it is not there.
    */
-  admitBody(bytes: number): () => void {
-    return this.#world.traffic.admission.admitBody(bytes)
+  admitBody(bytes: number): void {
+    this.endBody()
+    this.#leaveBody = this.#world.traffic.admission.admitBody(bytes)
+  }
+
+  /** Gives back the memory of a body that is no call's. */
+  endBody(): void {
+    this.#leaveBody?.()
+    this.#leaveBody = null
   }
 
   /** Holds the memory of a call's answer of so many bytes until its client has taken it. */
@@ -195,12 +204,13 @@ export class Connection {
     this.#unread = 0
   }
 
-  /** Takes memory for what has come of a call's body without a length. Throws 503 without it. */
+  /** Takes memory for what has come of a body whose length is not known. Throws 503 without it. */
   growBody(bytes: number): void {
-    this.#pass?.take(bytes)
+    if (this.#pass) this.#pass.take(bytes)
+    else this.admitBody(bytes)
   }
 
-  /** The call runs now, or was refused. */
+  /** The call runs now, and is counted with those. */
   startCall(): void {
     if (this.#isAwaited) this.#world.descriptors.startCall()
     this.#isAwaited = false
@@ -226,7 +236,10 @@ export class Connection {
   finishWork(): void {
     this.#running -= 1
     this.#limitSilence()
-    if (this.#running === 0 && this.#kept === 0 && !this.#hasReader) this.#pass?.end()
+    if (this.#running > 0) return
+    // What was refused, or had no need of its descriptor, waits for none.
+    this.startCall()
+    if (this.#kept === 0 && !this.#hasReader) this.#pass?.end()
   }
 
   /** Keeps the place of a call that goes on without its client. Returns what gives it back. */
@@ -238,9 +251,9 @@ export class Connection {
     }
   }
 
-  /** Whether the client waits for work, so that its silence is not limited. */
-  get isWorking(): boolean {
-    return this.#running > 0
+  /** Whether its request is a call that was admitted, and has memory for its body. */
+  get isCall(): boolean {
+    return this.#pass !== null
   }
 
   /** The client has to take what is written from now on, until `finishReading`. */

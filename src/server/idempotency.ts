@@ -184,6 +184,7 @@ async function callOnce(
     throw thrown
   })
   try {
+    keeping.connection?.startCall()
     const response = await keeping.handle(inner, generation)
     const recording = new Recording(response, takeMemory(gateway, keeping), most)
     const played = play(recording, keeping.connection)

@@ -692,6 +692,20 @@ describe('operators', () => {
     expect([(await listContainers(gateway, operator)).data, await countBlobs()]).toEqual([[], 0])
   })
 
+  test('prune none that is used while others are ended', async () => {
+    for (const name of ['one', 'two']) await run(name, ['write a x'])
+    clock.pass(3 * 24 * 3600 * 1000)
+    const { containers } = gateway.store
+    const end = containers.end.bind(containers)
+    containers.end = async (...ended) => {
+      await end(...ended)
+      await run('two', ['write b y'])
+    }
+    const pruned = await pruneContainers(gateway, operator, { unused_days: 2 })
+    expect(pruned).toEqual({ deleted: 1, bytes: 1 })
+    expect(await listPaths('two')).toEqual(['a', 'b'])
+  })
+
   test('are told what a sandbox lacks, and what it holds only in part', async () => {
     expect(await examineSandboxes(gateway)).toEqual({
       ...{ check: 'sandbox', ok: true, found: 'just-bash is enabled: just-bash holds' },

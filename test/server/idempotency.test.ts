@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { unavailable } from '../../src/base/errors.ts'
 import { getOperator } from '../../src/resources/actor.ts'
-import { forgetSecrets } from '../../src/resources/idempotency.ts'
+import { forgetSecrets, MOST_REMEMBERED } from '../../src/resources/idempotency.ts'
 import { createKey } from '../../src/resources/keys.ts'
 import { createApp } from '../../src/server/app.ts'
 import { withIdempotency } from '../../src/server/idempotency.ts'
 import { waitUntil } from '../support/chat.ts'
+import { openDatabase } from '../support/database.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildLocalConfig, startLocalServer } from '../support/server.ts'
 import { openSlowStore } from '../support/slow-store.ts'
@@ -167,6 +168,26 @@ describe('C-17 a change', () => {
     }
     expect(gateway.memory.keys.size).toBe(before)
     expect((await ask('/workspaces', TEAM, { key: 'other' })).isReplayed).toBe(true)
+  })
+
+  test('finds room however many calls are remembered: the oldest of those are forgotten', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-i-'))
+    rooms.push(data)
+    await using house = await openHouse({ data })
+    const database = openDatabase(data)
+    const now = house.clock.now().toISOString()
+    database.run(
+      `with recursive numbers (i) as (select 1 union all select i + 1 from numbers where i < ?)
+      insert into idempotency (name, fingerprint, created_at, status, sealed)
+      select 'call:' || i, '', case i when 1 then ? else ? end, 200, null from numbers`,
+      [MOST_REMEMBERED, now, new Date(Date.parse(now) + 1).toISOString()],
+    )
+    house.clock.pass(MINUTE)
+    expect((await house.ask('/workspaces', TEAM)).status).toBe(201)
+    expect((await house.ask('/workspaces', TEAM)).isReplayed).toBe(true)
+    const count = database.query('select count(*) as count from idempotency').get()
+    expect(count).toEqual({ count: MOST_REMEMBERED })
+    database.close()
   })
 
   test('is remembered by the next process, sealed; one that was interrupted is not made again', async () => {
@@ -401,3 +422,39 @@ describe('a key that is none', () => {
     expect((await own.ask('/keys', { name: 'ci' })).isReplayed).toBe(false)
   })
 })
+
+test.each<[string, Record<string, string>, 'at once' | 'in pieces']>([
+  ['with its length', {}, 'at once'],
+  ['under a key', { 'idempotency-key': 'large' }, 'at once'],
+  ['without its length', {}, 'in pieces'],
+  ['without its length, under a key', { 'idempotency-key': 'pieces' }, 'in pieces'],
+  ['compressed', { 'content-encoding': 'gzip' }, 'at once'],
+])('the body of a large change takes memory, or is refused: %s', async (_, headers, how) => {
+  await using server = await startLocalServer(buildLocalConfig(upstream.url))
+  const { memory } = server.gateway.traffic.admission
+  const text = Buffer.from(JSON.stringify({ name: 'x'.repeat(200_000) }))
+  const bytes = headers['content-encoding'] ? Bun.gzipSync(text) : text
+  const change = () =>
+    server.fetch('/keys', {
+      method: 'POST',
+      key: server.management_key,
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: how === 'at once' ? bytes : sendInPieces(bytes),
+    })
+  memory.add('others', memory.limit)
+  const refused = await change()
+  const reason = await refused.text()
+  memory.giveBack('others', memory.limit)
+  expect([refused.status, reason]).toEqual([503, expect.stringContaining('memory')])
+  expect((await change()).status).toBe(400)
+  expect(memory.used).toBe(0)
+})
+
+const sendInPieces = (bytes: Uint8Array) =>
+  new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(bytes.subarray(0, 9))
+      controller.enqueue(bytes.subarray(9))
+      controller.close()
+    },
+  })

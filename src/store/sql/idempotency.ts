@@ -19,12 +19,12 @@ export const createIdempotencyStore = (kysely: Kysely<Tables>, write: Write): Id
       .selectFrom('idempotency')
       .select(({ fn }) => fn.countAll<number>().as('count'))
     const checkRoom = check(countAll, ([row]) => checkRemembered(row?.count ?? 0))
-    const makeRoom = name.startsWith(CALLS) ? [forgetCalls(kysely)] : []
     await write(
       kysely.deleteFrom('idempotency').where('created_at', '<=', before),
       follow(kysely.selectFrom('idempotency').selectAll().where('name', '=', name), ([row]) => {
         first = row
-        return row ? [] : [...makeRoom, checkRoom, kysely.insertInto('idempotency').values(answer)]
+        if (row) return []
+        return [forgetCalls(kysely), checkRoom, kysely.insertInto('idempotency').values(answer)]
       }),
     )
     return first
