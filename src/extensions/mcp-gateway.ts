@@ -1,27 +1,26 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { Cancellation } from '../base/cancellation.ts'
-import { GatewayError, invalid, notFound } from '../base/errors.ts'
+import { Timeout } from '../base/clock.ts'
+import { denied, GatewayError, invalid, notFound } from '../base/errors.ts'
 import { isObject, type Json, readObjects } from '../base/json.ts'
 import { runInTurns } from '../base/turns.ts'
 import { VERSION } from '../base/version.ts'
 import { admitRequest } from '../engine/admit.ts'
+import { requireService } from '../engine/plan/constraints.ts'
+import { clientLeft } from '../engine/run.ts'
+import type { CallBase } from '../language/call.ts'
+import { getPolicy, listAppliedGuardrails } from '../limits/effective.ts'
+import type { McpRule } from '../limits/guardrails/mcp-rule.ts'
 import type { Actor } from '../resources/actor.ts'
 import { isUsable } from '../resources/keys/mirror.ts'
-import { getApproval, type WaitingClient } from './mcp-gateway/approval.ts'
+import { isDisabledTool } from '../resources/workspaces/disabled-tools.ts'
 import { findMismatch } from './mcp-gateway/json-schema.ts'
-import {
-  checkServer,
-  checkTool,
-  describeRights,
-  listServers,
-  mayUseTool,
-  requireServer,
-} from './mcp-gateway/rights.ts'
 import { type ClientSession, ClientSessions, MessageStream } from './mcp-gateway/sessions.ts'
 import { type Asker, useServer } from './mcp-gateway/use.ts'
 import { MAX_INPUT } from './server-tool/use.ts'
 import type { ToolWorld } from './server-tool.ts'
-import type { McpServer } from './tools/mcp/server.ts'
+import { readMcpOptions } from './tools/mcp/options.ts'
+import { type McpServer, resolveServer } from './tools/mcp/server.ts'
 import { type AskedMethod, type McpSession, runSession } from './tools/mcp/session.ts'
 import {
   forgetTools,
@@ -30,7 +29,9 @@ import {
   nameFunction,
   readSessionTools,
 } from './tools/mcp/tool-list.ts'
+import { mcp } from './tools/mcp.ts'
 import { runLimited, ToolFailure, toFailedResult } from './tools/use-limit.ts'
+import type { ExtensionWorld } from './world.ts'
 
 /** The versions of the protocol that clients may speak, the newest first. */
 export const PROTOCOL_VERSIONS = ['2025-11-25', '2025-06-18']
@@ -437,3 +438,158 @@ async function askServer(
   if ('answer' in result) return result.answer
   throw new GatewayError('provider_unavailable', result.failure)
 }
+
+/** A client that waits for an answer, and what it may be asked by until then. */
+interface WaitingClient {
+  /** Null for one that keeps none. */
+  session: ClientSession | null
+  /** Opens a stream for questions before the answer; null for a client that reads none. */
+  openStream: (() => MessageStream) | null
+  signal: AbortSignal
+}
+
+/** A call of a tool, as a user allows it. */
+interface Subject {
+  server: McpServer
+  tool: string
+  input: Json
+}
+
+/** Who allows something has to see all of it. */
+const LONGEST_ARGUMENTS = 64 * 1024
+/** More would be questions that no user answers. */
+const MOST_QUESTIONS = 16
+
+/**
+ * Asks the client's user to allow a call, where the operator wants that: once, for this call alone,
+ * by elicitation. Returns whether it had to. Throws 403 unless they allow it, and for a client that
+ * cannot ask.
+ */
+export async function getApproval(
+  world: ExtensionWorld,
+  { session, openStream, signal }: WaitingClient,
+  { server: { label }, tool, input }: Subject,
+): Promise<boolean> {
+  const { mcp_servers, mcp, service_name } = world.config
+  if (mcp_servers[label]?.require_approval !== 'always') return false
+  const refuse = (reason: string) =>
+    denied(`The tool ${tool} needs an approval (mcp_servers.${label}.require_approval): ${reason}`)
+  if (!session?.canAsk || !openStream)
+    throw refuse('only clients that declare elicitation can be asked for it')
+  const shown = showArguments(input)
+  if (shown.length > LONGEST_ARGUMENTS) throw refuse('its arguments are too long to be shown')
+  if (session.questions.size >= MOST_QUESTIONS) throw refuse('too many of them are waiting')
+  const id = world.ids.uuid()
+  const answered = Promise.withResolvers<Json>()
+  const refuseLate = () => answered.reject(refuse('there was no answer in time'))
+  const timeout = new Timeout(mcp.approval_seconds * 1000, refuseLate)
+  const leave = () => answered.reject(clientLeft())
+  signal.addEventListener('abort', leave, { once: true })
+  session.questions.set(id, answered.resolve)
+  try {
+    const message = `${service_name}: allow the tool ${tool} of ${label} with ${shown}?`
+    const requestedSchema = { type: 'object', properties: {} }
+    const question = { id, method: 'elicitation/create', params: { message, requestedSchema } }
+    openStream().send(question)
+    const { result } = await answered.promise
+    if (isObject(result) && result.action === 'accept') return true
+    throw refuse('it was not given')
+  } finally {
+    session.questions.delete(id)
+    signal.removeEventListener('abort', leave)
+    timeout.stop()
+  }
+}
+
+/** Characters that show others differently, or nothing at all. */
+const UNSEEN = /[\p{Cf}\p{Cc}\p{Co}\p{Zl}\p{Zp}]/gu
+
+/** Shows arguments as they are: what cannot be seen stands as its escape. */
+const showArguments = (input: Json): string =>
+  JSON.stringify(input).replace(UNSEEN, character =>
+    [...Array(character.length).keys()]
+      .map(i => `\\u${character.charCodeAt(i).toString(16).padStart(4, '0')}`)
+      .join(''),
+  )
+
+/** The rules of the guardrails that apply to an actor: what is used must satisfy each. */
+const listRules = (world: ExtensionWorld, actor: Actor): McpRule[] =>
+  listAppliedGuardrails(world, actor).flatMap(({ guardrail }) => guardrail.mcp ?? [])
+
+/**
+ * Returns a server of the config. Throws 404 for one that there is not, and 403 for one that the
+ * config or the actor's workspace has switched off.
+ */
+function requireServer(world: ExtensionWorld, actor: Actor, label: string): McpServer {
+  if (!Object.hasOwn(world.config.mcp_servers, label))
+    throw notFound('There is no such MCP server: mcp_servers of the config names them')
+  const server = resolveServer(world.config, readMcpOptions({ server_label: label }, 'server'))
+  if ('obstacle' in server) throw denied(server.obstacle)
+  if (isDisabledTool(world, actor.workspace_id, ['mcp']))
+    throw denied('MCP servers are disabled in this workspace')
+  return server
+}
+
+/** Lists the servers that an actor may use: the named one, or all. Never throws. */
+const listServers = (world: ExtensionWorld, actor: Actor, label: string | null): McpServer[] =>
+  (label === null ? Object.keys(world.config.mcp_servers) : [label]).flatMap(one => {
+    try {
+      const server = requireServer(world, actor, one)
+      checkServer(world, actor, server)
+      return server
+    } catch (thrown) {
+      if (thrown instanceof GatewayError) return []
+      throw thrown
+    }
+  })
+
+/** Throws 403 where a guardrail keeps the actor from a server: by its label, or as any receiver. */
+function checkServer(world: ExtensionWorld, actor: Actor, { label }: McpServer): void {
+  if (!listRules(world, actor).every(({ servers }) => servers?.includes(label) ?? true))
+    throw refuse(`The MCP server ${label} is not allowed by a guardrail (servers)`)
+  const service = mcp.findService?.(world, readMcpOptions({ server_label: label }, 'server'))
+  const call = { models: [`mcp/${label}`], routing: {} } as unknown as CallBase
+  if (service) requireService({ call, policy: getPolicy(world, actor) }, service)
+}
+
+/** Whether the operator and the guardrails let an actor use a tool. */
+function mayUseTool(
+  world: ExtensionWorld,
+  actor: Actor,
+  { label, operatorTools }: McpServer,
+  tool: string,
+): boolean {
+  const isAllowed = ({ tools }: McpRule) => tools?.includes(`${label}:${tool}`) ?? true
+  return (operatorTools?.includes(tool) ?? true) && listRules(world, actor).every(isAllowed)
+}
+
+/** Throws 403 where the actor may not use a tool, or not with these arguments. */
+async function checkTool(
+  world: ExtensionWorld,
+  actor: Actor,
+  server: McpServer,
+  tool: string,
+  input: Json,
+): Promise<void> {
+  const { label } = server
+  if (!mayUseTool(world, actor, server, tool))
+    throw refuse(`The tool ${tool} of the MCP server ${label} is not allowed here (tools)`)
+  for (const { arguments: schemas = {} } of listRules(world, actor)) {
+    const schema = Object.hasOwn(schemas, `${label}:${tool}`) ? schemas[`${label}:${tool}`] : null
+    if (!schema) continue
+    const path = await runInTurns(findMismatch(schema, input, { hasPatterns: true }))
+    if (path === null) continue
+    const at = path === '' ? 'arguments' : `arguments.${path}`
+    throw refuse(`${at}: not as a guardrail allows them for the tool ${tool}`)
+  }
+}
+
+/** Describes what an actor may use, so that two descriptions differ where that does. */
+const describeRights = (world: ExtensionWorld, actor: Actor, label: string | null): string =>
+  JSON.stringify([
+    listServers(world, actor, label).map(server => [server.label, server.operatorTools]),
+    listRules(world, actor),
+  ])
+
+const refuse = (message: string): GatewayError =>
+  denied(message).with({ metadata: { excluded_by: ['mcp'] } })

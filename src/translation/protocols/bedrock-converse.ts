@@ -11,18 +11,26 @@ import {
 import type { TextCall } from '../../language/call.ts'
 import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
+import type { Usage } from '../../language/usage.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import { getModelFamily } from './bedrock-converse/capabilities.data.ts'
-import { type TextRange, toAnnotation, toAnthropicCitation } from './bedrock-converse/citations.ts'
 import { isFailureEvent, readFailure, readStreamFailure } from './bedrock-converse/failure.ts'
 import { createToolNames } from './bedrock-converse/messages.ts'
 import { buildRequest, findAnswerTool } from './bedrock-converse/request.ts'
-import { readUsage } from './bedrock-converse/usage.ts'
 import { checkCalls } from './calls.ts'
 import { unreadableAnswer } from './failure.ts'
 import { createJsonAnswerReader, readJsonAnswer } from './json-answer.ts'
 import type { Frame, Protocol, Reader } from './protocol.ts'
-import { MAX_CALLS, MAX_HELD, MAX_OPEN, type OwnEnds, readEnd } from './reader.ts'
+import {
+  isWebAddress,
+  MAX_CALLS,
+  MAX_HELD,
+  MAX_OPEN,
+  type OwnEnds,
+  readEnd,
+  refuseImpossibleCounts,
+  toUrlCitation,
+} from './reader.ts'
 import { buildCallId, type ToolNames } from './tools.ts'
 
 /** Returns the parts of a whole `Converse` answer. Throws the error if the body is one. */
@@ -376,3 +384,112 @@ export const bedrockConverse: Protocol<'text'> = checkCalls({
     createJsonAnswerReader(findAnswerTool(call, endpoint), new ConverseReader(call, endpoint)),
   readFailure,
 })
+
+/**
+ * Returns a Converse `TokenUsage` in disjoint classes. `inputTokens` includes neither cache reads
+ * nor cache writes. Undefined without counts.
+ */
+export const readUsage = refuseImpossibleCounts(readPossibleUsage)
+
+function readPossibleUsage(usage: Json): Usage | undefined {
+  const text = parseCount(usage.inputTokens)
+  const output = parseCount(usage.outputTokens)
+  if (text === undefined || output === undefined) return undefined
+  return {
+    input: {
+      text,
+      cache_read: parseCount(usage.cacheReadInputTokens) ?? 0,
+      ...readCacheWrites(usage),
+      audio: 0,
+      video: 0,
+    },
+    output: { text: output, reasoning: 0, audio: 0, image: 0 },
+    prediction: null,
+  }
+}
+
+/**
+ * Returns the tokens written to the cache. `cacheDetails` breaks them down by time to live (API
+ * reference, CacheDetail).
+ */
+function readCacheWrites({
+  cacheWriteInputTokens,
+  cacheDetails,
+}: Json): Pick<Usage['input'], 'cache_write' | 'cache_write_1h'> {
+  const written = parseCount(cacheWriteInputTokens) ?? 0
+  const hours = readObjects(cacheDetails).filter(detail => detail.ttl === '1h')
+  const hourTokens = hours.reduce((sum, detail) => sum + (parseCount(detail.inputTokens) ?? 0), 0)
+  const cache_write_1h = Math.min(hourTokens, written)
+  return { cache_write: written - cache_write_1h, cache_write_1h }
+}
+
+/** The range of the answer's text that a source supports, in characters. */
+interface TextRange {
+  start: number
+  end: number
+}
+
+/**
+ * Returns a citation as the chat API shows it, without a range while the text is still being
+ * written. Null for a location in a document, which has no address.
+ */
+function toAnnotation(citation: Json, range: TextRange | null): unknown {
+  const url =
+    readString(readObject(readObject(citation, 'location'), 'web').url) ??
+    readString(citation.source)
+  if (url === null || !isWebAddress(url)) return null
+  const details = { title: readString(citation.title), content: joinCitedText(citation) || null }
+  return toUrlCitation(url, { ...details, start_index: range?.start, end_index: range?.end })
+}
+
+/**
+ * Bedrock's names of locations in documents, and the types and bounds that Anthropic's citations
+ * use for them.
+ */
+const LOCATION_TYPES: [name: string, type: string, first: string, last: string][] = [
+  ['documentChar', 'char_location', 'start_char_index', 'end_char_index'],
+  ['documentPage', 'page_location', 'start_page_number', 'end_page_number'],
+  ['documentChunk', 'content_block_location', 'start_block_index', 'end_block_index'],
+]
+
+/**
+ * Returns a citation as Anthropic's API shows it, for clients of that dialect. Undefined for a
+ * location that it has no form for.
+ */
+function toAnthropicCitation(citation: Json): Json | undefined {
+  const location = readObject(citation, 'location')
+  const cited_text = joinCitedText(citation)
+  const locationType = LOCATION_TYPES.find(([name]) => isObject(location[name]))
+  if (locationType)
+    return toAnthropicLocation(
+      readObject(location, locationType[0]),
+      locationType,
+      cited_text,
+      readString(citation.title),
+    )
+  const url = readString(readObject(location, 'web').url)
+  return url === null
+    ? undefined
+    : { type: 'web_search_result_location', cited_text, url, title: readString(citation.title) }
+}
+
+function toAnthropicLocation(
+  { documentIndex, start, end }: Json,
+  [, type, first, last]: (typeof LOCATION_TYPES)[number],
+  cited_text: string,
+  title: string | null,
+) {
+  return {
+    type,
+    cited_text,
+    document_index: documentIndex,
+    document_title: title,
+    [first]: start,
+    [last]: end,
+  }
+}
+
+const joinCitedText = ({ sourceContent }: Json): string =>
+  readObjects(sourceContent)
+    .map(piece => readString(piece.text) ?? '')
+    .join('')

@@ -1,3 +1,4 @@
+import { detectImageType } from '../../../base/data-url.ts'
 import { invalid } from '../../../base/errors.ts'
 import { isObject, type Json, parseCount } from '../../../base/json.ts'
 import { multiplyPrice, pickLarger } from '../../../base/money.ts'
@@ -5,6 +6,7 @@ import type { Capability, TextCall } from '../../../language/call.ts'
 import { TEXT_DIALECTS } from '../../../language/dialect.ts'
 import { type Block, type Message, moveNamesIntoText } from '../../../language/message.ts'
 import type { Params, Reasoning } from '../../../language/params.ts'
+import type { ReasoningDetail } from '../../../language/reasoning.ts'
 import { SERVICE_TIERS, type ServiceTier } from '../../../language/routing.ts'
 import type { Units } from '../../../language/usage.ts'
 import type { Kind, Work } from '../../../language/work.ts'
@@ -25,11 +27,9 @@ import {
 } from '../../../translation/tokenizers/prompt.ts'
 import type { Costing } from '../../kind.ts'
 import type { KindDefinition } from '../define-kind.ts'
-import { restoreDrawn } from './drawn-items.ts'
 import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
 import { replaceNativeBlocks } from './native-blocks.ts'
 import { replaceNativeItems } from './native-items.ts'
-import { dropForeignThoughts } from './thoughts.ts'
 
 const readContents = ({ messages }: TextCall): Block[][] => messages.map(({ blocks }) => blocks)
 
@@ -560,3 +560,70 @@ function countToolSearches(tool: unknown): number {
 /** Returns the word of the record for what was asked. */
 export const readApiType = ({ dialect, isToolCall }: TextCall): string =>
   isToolCall ? 'mcp' : TEXT_DIALECTS[dialect].apiType
+
+/**
+ * Returns the call with the pictures that its model has drawn as pictures. The Responses API shows
+ * those of any model as items of OpenAI's own tool; where the model draws in its turns, they are a
+ * part of what it has said.
+ */
+const restoreDrawn = (call: TextCall): TextCall => ({
+  ...call,
+  messages: call.messages.map(message =>
+    message.role === 'assistant' && message.blocks.some(({ type }) => type === 'other')
+      ? { ...message, blocks: message.blocks.map(restorePicture) }
+      : message,
+  ),
+})
+
+function restorePicture(block: Block): Block {
+  const { type, result } = block.type === 'other' && isObject(block.value) ? block.value : {}
+  if (type !== 'image_generation_call' || typeof result !== 'string') return block
+  const media_type = detectImageType(result)
+  return media_type ? { type: 'image', url: `data:${media_type};base64,${result}` } : block
+}
+
+/**
+ * The models that sign or encrypt their thoughts in each format. Only they take them back: all
+ * others refuse the conversation for a signature that they did not make (translation traps 93–97).
+ */
+const MAKERS: [format: RegExp, models: RegExp][] = [
+  [/^anthropic-claude-/, /^anthropic\/|claude/i],
+  [/^google-gemini-/, /^google\/|gemini/i],
+  [/^((azure|bedrock)-)?openai-responses-/, /^openai\/|gpt|codex/i],
+  [/^(bedrock-)?xai-responses-/, /^x-ai\/|grok/i],
+  [/^meta-responses-/, /^meta(-llama)?\//i],
+]
+
+/** The authors of models that are known to make no thoughts but their own. */
+const KNOWN_AUTHOR =
+  /^(anthropic|google|openai|x-ai|meta|meta-llama|deepseek|mistralai|qwen|moonshotai|z-ai|minimax|cohere|amazon|nvidia|microsoft|xiaomi)\//
+
+/**
+ * Returns the call without thoughts that another model than the endpoint's has signed. Of a model
+ * whose author is not known, as of a relay, nothing is: what it gets it may have made.
+ */
+function dropForeignThoughts(call: TextCall, endpoint: Endpoint): TextCall {
+  if (!KNOWN_AUTHOR.test(endpoint.model)) return call
+  const names = `${endpoint.model} ${endpoint.upstreamModel}`
+  const isForeign = ({ format }: ReasoningDetail): boolean => {
+    const maker = MAKERS.find(([pattern]) => pattern.test(String(format)))
+    return maker !== undefined && !maker[1].test(names)
+  }
+  if (!call.messages.some(({ blocks }) => blocks.some(hasSome(isForeign)))) return call
+  return { ...call, messages: call.messages.map(message => dropIn(message, isForeign)) }
+}
+
+type IsForeign = (detail: ReasoningDetail) => boolean
+
+const hasSome = (isForeign: IsForeign) => (block: Block) =>
+  block.type === 'reasoning' && (block.details?.some(isForeign) ?? false)
+
+// What was thought may stay where words go back: it is a text as any other.
+const dropIn = (message: Message, isForeign: IsForeign): Message => ({
+  ...message,
+  blocks: message.blocks.map(block => {
+    if (block.type !== 'reasoning' || !block.details) return block
+    const own = block.details.filter(detail => !isForeign(detail))
+    return { ...block, details: own.length > 0 ? own : null }
+  }),
+})

@@ -27,7 +27,6 @@ import {
 } from './other-item.ts'
 import { ReasoningItem } from './reasoning-item.ts'
 import { findTextField } from './seal.ts'
-import { toNativeItem } from './server-items.ts'
 
 /**
  * The output of one answer: turns its parts into items, and into the events in the making of them.
@@ -375,3 +374,30 @@ const toImageItem = (url: string): Json => ({
   status: 'completed',
   result: /^data:[^,]{0,100};base64,/.test(url) ? url.slice(url.indexOf(',') + 1) : url,
 })
+
+/**
+ * Converts a block of a tool that a provider ran in Anthropic's API into an item; undefined if this
+ * API has no form for it. What the tool found is in the model's words and their sources.
+ */
+function toNativeItem(block: Json): Json | undefined {
+  if (block.type !== 'server_tool_use') return undefined
+  const input = readObject(block, 'input')
+  const item = TOOLS[readString(block.name) ?? '']?.(input)
+  return item && { ...item, status: 'completed' }
+}
+
+const TOOLS: Record<string, (input: Json) => Json> = {
+  web_search: ({ query }) => ({
+    type: 'web_search_call',
+    action: { type: 'search', query: readString(query) ?? '' },
+  }),
+  web_fetch: ({ url }) => ({
+    type: 'web_search_call',
+    action: { type: 'open_page', url: readString(url) },
+  }),
+  code_execution: ({ code }) => ({
+    type: 'code_interpreter_call',
+    code: typeof code === 'string' ? code : isObject(code) ? JSON.stringify(code) : null,
+    outputs: null,
+  }),
+}

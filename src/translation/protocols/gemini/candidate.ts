@@ -1,12 +1,25 @@
-import { isObject, type Json, readObject, readObjects, readString } from '../../../base/json.ts'
+import {
+  isObject,
+  isRawJson,
+  type Json,
+  parseCount,
+  readObject,
+  readObjects,
+  readString,
+} from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Logprobs, TextPart } from '../../../language/part.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
-import type { OwnEnds } from '../reader.ts'
-import { type End, MAX_CALLS, readEnd } from '../reader.ts'
+import { unreadableAnswer } from '../failure.ts'
+import {
+  type End,
+  isWebAddress,
+  MAX_CALLS,
+  type OwnEnds,
+  readEnd,
+  toUrlCitation,
+} from '../reader.ts'
 import { buildCallId } from '../tools.ts'
-import { PartialArgs } from './calls.ts'
-import { CitationReader } from './citations.ts'
 import { buildMediaId, REASONING_FORMAT } from './messages.ts'
 
 /** Arguments arrive for one call after another. At most this many calls may be open at once. */
@@ -321,3 +334,219 @@ export interface AnswerContext {
   /** The finish reasons of the provider's own words. */
   ownEnds?: OwnEnds
 }
+
+type PathStep = string | number
+type Container = Json | unknown[]
+
+/** Longer or more deeply nested arguments are no real tool call. */
+const MAX_CHARACTERS = 4 * 1024 * 1024
+const DEEPEST = 64
+const LONGEST_PATH = 1024
+
+/**
+ * Assembles the arguments of a call that arrive in pieces (`functionCall.partialArgs`). Each piece
+ * names a location by JSONPath and gives a value, or more of a string. Throws
+ * `provider_unavailable` if they exceed any plausible size.
+ */
+class PartialArgs {
+  readonly #root: Json = Object.create(null)
+  #characters = 0
+
+  /** Adds the next pieces. */
+  add(pieces: unknown): void {
+    for (const piece of readObjects(pieces)) this.#addPiece(piece)
+  }
+
+  /** Returns the arguments as JSON text. */
+  get input(): string {
+    return JSON.stringify(this.#root)
+  }
+
+  #addPiece(piece: Json): void {
+    const path = readString(piece.jsonPath) ?? ''
+    this.#countCharacters(path.length + (readString(piece.stringValue)?.length ?? 0))
+    if (path.length > LONGEST_PATH) throw unreadableAnswer()
+    const steps = parsePath(path)
+    const last = steps.pop()
+    if (last === undefined) return
+    const container = this.#findContainer(steps, last)
+    if (container) setMember(container, last, computeValue(piece, path, getMember(container, last)))
+  }
+
+  #countCharacters(by: number): void {
+    this.#characters += by
+    if (this.#characters > MAX_CHARACTERS) throw unreadableAnswer()
+  }
+
+  /**
+   * Returns the container of a value, and creates it if it is missing. Undefined if another value
+   * is in the way.
+   */
+  #findContainer(steps: PathStep[], last: PathStep): Container | undefined {
+    if (steps.length > DEEPEST) throw unreadableAnswer()
+    let container: Container = this.#root
+    for (const [i, step] of steps.entries()) {
+      const next: unknown =
+        getMember(container, step) ??
+        (typeof (steps[i + 1] ?? last) === 'number' ? [] : Object.create(null))
+      if (!isContainer(next) || !setMember(container, step, next)) return undefined
+      container = next
+    }
+    return container
+  }
+}
+
+const STEP = /\[(\d{1,9})\]|\[(['"])(.*?)\2\]|[^.[\]]+/g
+
+/**
+ * Parses `$.items[0].name` into `['items', 0, 'name']`. A path that ends in `[]` addresses the
+ * list.
+ */
+const parsePath = (path: string): PathStep[] =>
+  [...path.replace(/^\$/, '').matchAll(STEP)].map(([whole, index, , quoted]) =>
+    index === undefined ? (quoted ?? whole) : Number(index),
+  )
+
+const isContainer = (value: unknown): value is Container =>
+  typeof value === 'object' && value !== null && !isRawJson(value)
+
+const getMember = (container: Container, step: PathStep): unknown =>
+  Array.isArray(container)
+    ? container[Number(step)]
+    : Object.hasOwn(container, step)
+      ? container[step]
+      : undefined
+
+// Lists arrive in order. An index far beyond the end would fill the list with holes.
+function setMember(container: Container, step: PathStep, value: unknown): boolean {
+  if (value === undefined) return false
+  if (!Array.isArray(container)) container[step] = value
+  else if (Number(step) <= container.length) container[Number(step)] = value
+  else return false
+  return true
+}
+
+// A piece without a value ends a string or a list, or stands for an empty container. The members of
+// any other container would have arrived instead.
+function computeValue(piece: Json, path: string, current: unknown): unknown {
+  const more = readString(piece.stringValue)
+  if (more !== null) return typeof current === 'string' ? current + more : more
+  if (typeof piece.numberValue === 'number' || isRawJson(piece.numberValue))
+    return piece.numberValue
+  if (typeof piece.boolValue === 'boolean') return piece.boolValue
+  if ('nullValue' in piece) return null
+  if (current !== undefined || piece.willContinue === true) return current
+  return path.endsWith('[]') ? [] : Object.create(null)
+}
+
+type Annotation = Extract<TextPart, { type: 'annotation' }>
+
+/** No answer has more sources than this. */
+const MAX_SOURCES = 512
+/** Beyond this text length, or after this many searches, citations get no range. */
+const LONGEST_TEXT = 256 * 1024
+const MAX_LOOKUPS = 2048
+
+interface Source {
+  url: string
+  title?: string
+}
+
+/**
+ * Collects the sources of one alternative as `url_citation` annotations. Each is emitted once,
+ * however often Google repeats it.
+ */
+class CitationReader {
+  readonly #choice: number
+  readonly #emitted = new Set<string>()
+  #text = ''
+  #lookups = 0
+
+  constructor(choice: number) {
+    this.#choice = choice
+  }
+
+  /** Appends a piece of the text that the citations refer to. */
+  appendText(piece: string): void {
+    if (this.#text.length <= LONGEST_TEXT) this.#text += piece
+  }
+
+  /** Returns the annotations of a candidate that have not been emitted yet. */
+  readNew(candidate: Json): Annotation[] {
+    return [
+      ...this.#readGrounding(readObject(candidate, 'groundingMetadata')),
+      ...this.#readOthers(candidate),
+    ]
+  }
+
+  // A source that supports a passage is cited with its range, any other without one.
+  #readGrounding({ groundingChunks, groundingSupports }: Json): Annotation[] {
+    if (!Array.isArray(groundingChunks)) return []
+    const sources = groundingChunks.map(readSource)
+    const annotations: Annotation[] = []
+    for (const support of readObjects(groundingSupports))
+      annotations.push(...this.#readSupport(support, sources))
+    for (const source of sources) if (source) annotations.push(...this.#emit(source))
+    return annotations
+  }
+
+  #readSupport(
+    { segment, groundingChunkIndices }: Json,
+    sources: (Source | undefined)[],
+  ): Annotation[] {
+    const range = this.#findRange(isObject(segment) ? readString(segment.text) : null)
+    if (!range || !Array.isArray(groundingChunkIndices)) return []
+    return groundingChunkIndices.flatMap(index => {
+      const source = sources[parseCount(index) ?? -1]
+      return source ? this.#emit(source, range) : []
+    })
+  }
+
+  // Google's offsets are bytes within a part. Searching for the text finds its range within the
+  // answer.
+  #findRange(words: string | null): { start_index: number; end_index: number } | undefined {
+    this.#lookups += 1
+    if (!words || this.#text.length > LONGEST_TEXT || this.#lookups > MAX_LOOKUPS) return undefined
+    const start_index = this.#text.indexOf(words)
+    return start_index === -1 ? undefined : { start_index, end_index: start_index + words.length }
+  }
+
+  /** Returns the sources that the answer quotes, and the pages that it was asked to read. */
+  #readOthers(candidate: Json): Annotation[] {
+    const { citationSources, citations } = readObject(candidate, 'citationMetadata')
+    const repeated = [...readObjects(citationSources), ...readObjects(citations)].map(one =>
+      toSource(one.uri, one.title),
+    )
+    const read = readObjects(readObject(candidate, 'urlContextMetadata').urlMetadata).map(one =>
+      toSource(one.retrievedUrl, null),
+    )
+    return [...repeated, ...read].flatMap(source => (source ? this.#emit(source) : []))
+  }
+
+  #emit(source: Source, range?: { start_index: number; end_index: number }): Annotation[] {
+    const key = range ? `${range.start_index} ${range.end_index} ${source.url}` : source.url
+    if (this.#emitted.has(key) || this.#emitted.size >= MAX_SOURCES) return []
+    this.#emitted.add(key).add(source.url)
+    return [
+      {
+        type: 'annotation',
+        choice: this.#choice,
+        annotation: toUrlCitation(source.url, { ...source, ...range }),
+      },
+    ]
+  }
+}
+
+function readSource(chunk: unknown): Source | undefined {
+  if (!isObject(chunk)) return undefined
+  const { web, image, retrievedContext, maps } = chunk
+  const from = [web, retrievedContext, maps].find(isObject)
+  return isObject(image) && !from
+    ? toSource(image.sourceUri, image.title)
+    : toSource(from?.uri, from?.title)
+}
+
+const toSource = (uri: unknown, title: unknown): Source | undefined =>
+  typeof uri === 'string' && isWebAddress(uri)
+    ? { url: uri, ...(typeof title === 'string' ? { title } : {}) }
+    : undefined

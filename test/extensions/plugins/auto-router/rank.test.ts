@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Task } from '../../../../src/extensions/plugins/auto-router/task.ts'
+import type { Task } from '../../../../src/extensions/plugins/auto-router.ts'
 import {
   orderByFitness,
   type RankedCandidate,

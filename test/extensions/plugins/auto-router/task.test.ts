@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { detectTask } from '../../../../src/extensions/plugins/auto-router/task.ts'
+import { detectTask } from '../../../../src/extensions/plugins/auto-router.ts'
 import type { TextCall } from '../../../../src/language/call.ts'
 import { buildTextCall } from '../../../support/call.ts'
 

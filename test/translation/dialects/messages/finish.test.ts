@@ -1,9 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { FinishReason } from '../../../../src/language/part.ts'
-import {
-  readSiblingFields,
-  renderEnding,
-} from '../../../../src/translation/dialects/messages/finish.ts'
+import { readSiblingFields, renderEnding } from '../../../../src/translation/dialects/messages.ts'
 
 const NOTHING = { calledTool: false, refused: false }
 const finish = (reason: FinishReason, native: string | null, more: object = {}) => ({

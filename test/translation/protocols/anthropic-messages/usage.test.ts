@@ -3,7 +3,7 @@ import { countInputTokens, countOutputTokens } from '../../../../src/language/us
 import {
   mergeUsage,
   readUsage,
-} from '../../../../src/translation/protocols/anthropic-messages/usage.ts'
+} from '../../../../src/translation/protocols/anthropic-messages/reader.ts'
 
 const totals = (given: unknown) => {
   const usage = readUsage(given)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { countInputTokens, countOutputTokens } from '../../../../src/language/usage.ts'
-import { readUsage } from '../../../../src/translation/protocols/bedrock-converse/usage.ts'
+import { readUsage } from '../../../../src/translation/protocols/bedrock-converse.ts'
 
 describe('usage', () => {
   test('trap 85: adds cache reads and writes, which the input excludes', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { ThinkTags } from '../../../../src/translation/protocols/openai-chat/think-tags.ts'
+import { ThinkTags } from '../../../../src/translation/protocols/openai-chat/reader.ts'
 
 /** Returns the thinking and the answer of a text that comes in these pieces. */
 function parted(pieces: string[]) {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { countInputTokens, countOutputTokens } from '../../../../src/language/usage.ts'
-import { readUsage } from '../../../../src/translation/protocols/openai-responses/usage.ts'
+import { readUsage } from '../../../../src/translation/protocols/openai-responses/reader.ts'
 
 describe('readUsage', () => {
   test('trap 85: cache reads and cache writes are subtracted from the input', () => {
