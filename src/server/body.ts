@@ -135,8 +135,9 @@ function readBytes<Result>(request: Request, use: UseBytes<Result>): Promise<Res
     return Promise.reject(tooLarge())
   const connection = findConnection(request)
   const seconds = connection?.bodySeconds ?? BODY_SECONDS
+  const isCall = !connection || connection.isCall
   const pace = new Pace(seconds)
-  if (!connection || connection.isCall) return readPaced(request, length, pace, use)
+  if (isCall) return readPaced(request, length, pace, use)
   return readUncalled(connection, length, () => readPaced(request, length, pace, use))
 }
 
@@ -149,11 +150,7 @@ async function readUncalled<Result>(
   read: () => Promise<Result>,
 ): Promise<Result> {
   if (length > SMALL_BODY) connection.admitBody(length)
-  try {
-    return await connection.runUnlimited(read)
-  } finally {
-    connection.endBody()
-  }
+  return await connection.runUnlimited(read)
 }
 
 function readPaced<Result>(

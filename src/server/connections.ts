@@ -146,18 +146,13 @@ export class Connection {
   }
 
   /**
-   * Takes memory for the body of a request that is no call: for so many bytes of it, until `endBody`.
-   * Throws 503 if it is not there.
+   * Takes memory for the body of a request that is no call: for so many bytes of it, until the work
+   * on it is finished. Throws 503 if it is not there.
    */
   admitBody(bytes: number): void {
-    this.endBody()
-    this.#leaveBody = this.#world.traffic.admission.admitBody(bytes)
-  }
-
-  /** Gives back the memory of a body that is no call's. */
-  endBody(): void {
     this.#leaveBody?.()
     this.#leaveBody = null
+    this.#leaveBody = this.#world.traffic.admission.admitBody(bytes)
   }
 
   /** Holds the memory of a call's answer of so many bytes until its client has taken it. */
@@ -237,8 +232,10 @@ export class Connection {
     this.#running -= 1
     this.#limitSilence()
     if (this.#running > 0) return
+    this.#leaveBody?.()
+    this.#leaveBody = null
     // What was refused, or had no need of its descriptor, waits for none.
-    this.startCall()
+    if (this.#isAwaited) this.startCall()
     if (this.#kept === 0 && !this.#hasReader) this.#pass?.end()
   }
 
