@@ -19,7 +19,7 @@ const FIELD = 'callback_url'
  * call without a URL. Throws 400 for what is no https URL of a public host; hosts that the operator
  * lists in `security.allow_private_urls` may be private, and have no certificate.
  */
-export function checkCallbackUrl(
+function checkCallbackUrl(
   world: ExtensionWorld,
   { callback_url: url }: Pick<VideoCall, 'callback_url'>,
 ): Promise<void> | undefined {

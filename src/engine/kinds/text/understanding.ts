@@ -374,7 +374,7 @@ function pickHighest(counts: CountField[], role: CountRole): number {
 }
 
 /** Returns the fields without the counts of these roles. */
-export function removeCounts(extra: Json, roles: CountRole[]): Json {
+function removeCounts(extra: Json, roles: CountRole[]): Json {
   if (!listCounts(extra).some(({ role }) => roles.includes(role))) return extra
   const kept: Json = {}
   for (const [name, value] of Object.entries(extra)) {

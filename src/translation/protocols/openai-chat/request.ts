@@ -203,7 +203,7 @@ type ChatMessage = Record<string, unknown> & { role: string }
  * Returns the messages in the form that this server accepts. The gateway's `instruction` comes
  * first. `isThinking` says that the model thinks, and is to be shown its earlier thoughts.
  */
-export function renderMessages(
+function renderMessages(
   messages: Message[],
   instruction: string | null,
   quirks: Quirks,
@@ -427,10 +427,8 @@ const fitCallId = (id: string, { tool_call_ids }: Quirks): string =>
 /**
  * Returns the marker up to which the server caches the conversation, for servers that support it.
  */
-export const renderCacheMarker = (
-  cache_control: CacheControl | undefined,
-  { cache_markers }: Quirks,
-) => (cache_control && cache_markers ? { cache_control } : {})
+const renderCacheMarker = (cache_control: CacheControl | undefined, { cache_markers }: Quirks) =>
+  cache_control && cache_markers ? { cache_control } : {}
 
 /**
  * Converts a call of another dialect to the call that a chat client would have made. Fields of the
@@ -438,7 +436,7 @@ export const renderCacheMarker = (
  * merged. Results of another provider's own tools are left out of the model's messages. What a user
  * said is never left out. Throws 400 for content that chat has no form for.
  */
-export function toChatCall(call: TextCall): TextCall {
+function toChatCall(call: TextCall): TextCall {
   if (isNative(call, NATIVE)) return call
   return { ...call, messages: call.messages.map(toChatMessage), tools: call.tools.map(toChatTool) }
 }
