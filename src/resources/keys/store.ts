@@ -34,6 +34,12 @@ export interface Key {
   updated_at: string | null
 }
 
+/** What a change of a key may rest on, which another change could overtake. */
+export type ChangingKey = Pick<
+  Key,
+  'secret_hash' | 'limit' | 'limit_reset' | 'include_byok_in_limit' | 'disabled'
+>
+
 /**
  * Stores keys. Hashes are unique. Each change is one transaction with its audit entry.
  */
@@ -47,9 +53,15 @@ export interface KeyStore {
   insert(key: Key, entry: AuditEntry): Promise<void>
   /**
    * Changes only these fields of a key: another process may have changed others. Refuses with 400
-   * to enable a key whose workspace was deleted or whose creator has left.
+   * to enable a key whose workspace was deleted or whose creator has left, and as `judge` throws of
+   * the key as it is then.
    */
-  update(hash: string, change: Partial<Key>, entry: AuditEntry): Promise<void>
+  update(
+    hash: string,
+    change: Partial<Key>,
+    entry: AuditEntry,
+    judge?: (now: ChangingKey) => void,
+  ): Promise<void>
   remove(hash: string, entry: AuditEntry): Promise<void>
 }
 
