@@ -48,9 +48,10 @@ export interface KeyStore {
   all(hashes?: string[]): Promise<Iterable<Key>>
   /**
    * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
-   * organization, and when its creator has left.
+   * organization, and when its creator has left; with `ofMember` also when they are not in the
+   * workspace.
    */
-  insert(key: Key, entry: AuditEntry): Promise<void>
+  insert(key: Key, entry: AuditEntry, ofMember?: boolean): Promise<void>
   /**
    * Changes only these fields of a key: another process may have changed others. Refuses with 400
    * to enable a key whose workspace was deleted or whose creator has left, and as `judge` throws of

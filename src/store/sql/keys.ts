@@ -22,9 +22,10 @@ export function createKeyStore(
       if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
       return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
     },
-    insert: (key, entry) =>
+    insert: (key, entry, ofMember) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),
+        ...(ofMember ? [checkMembership(kysely, key)] : []),
         kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
         buildAuditInsert(kysely, entry),
       ),
@@ -86,6 +87,28 @@ function checkWorkspaceAndCreator(
     ? [creator]
     : [creator, checkWorkspaceReference(kysely, workspace_id)]
 }
+
+/** Refuses a key whose creator was in the workspace a moment ago, and is no more. */
+const checkMembership = (
+  kysely: Kysely<Tables>,
+  { workspace_id, creator_user_id }: Key,
+): Statement =>
+  check(
+    kysely
+      .selectFrom('members')
+      .innerJoin('workspaces', join => join.on('workspaces.id', '=', workspace_id))
+      .leftJoin('workspace_members', join =>
+        join
+          .onRef('workspace_members.workspace_id', '=', 'workspaces.id')
+          .onRef('workspace_members.user_id', '=', 'members.id'),
+      )
+      .select(['members.role', 'workspaces.is_default', 'workspace_members.id'])
+      .where('members.id', '=', creator_user_id),
+    ([row]) => {
+      if (row && (row.role === 'org:admin' || row.is_default === 1 || row.id !== null)) return
+      throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
+    },
+  )
 
 /** Judges a key as it is, unless it was deleted. */
 const checkKey = (kysely: Kysely<Tables>, hash: string, judge: (now: ChangingKey) => void): Check =>
