@@ -84,15 +84,12 @@ async function insertKey(
   const isUnscoped = input.workspace_id === undefined && canManageAll(world, actor)
   const owner = { kind, workspace_id, isUnscoped, creator_user_id }
   const key: Key = { ...buildKeyFields(input, now), ...secret, ...owner }
-  const isOwner = creator_user_id === world.memory.owner.user_id
-  const ofMember = !isOwner && !canManageAll(world, actor) && isChecked(actor, creator_user_id)
+  const isWatched = actor.kind === 'member' || creator_user_id !== actor.user_id
+  const isFree = creator_user_id === world.memory.owner.user_id
+  const ofMember = isWatched && !isFree && !canManageAll(world, actor)
   await world.store.keys.insert(key, auditKey(world, actor, null, key), ofMember)
   return key
 }
-
-/** Whether a key counts towards who has to be in its workspace, also at the moment that it is made. */
-const isChecked = ({ kind, user_id }: Actor, creator: string): boolean =>
-  kind === 'member' || creator !== user_id
 
 /** Builds the fields of a new key that depend on neither its owner nor its secret. */
 export const buildKeyFields = (input: NewKey, now: Date) => ({
