@@ -16,7 +16,7 @@ import {
 import { defineAudit } from './audit/entry.ts'
 import { KEY_MARKS } from './keys/mirror.ts'
 import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
-import type { Key } from './keys/store.ts'
+import type { ChangingKey, Key } from './keys/store.ts'
 import { getOrganizationId } from './organization.ts'
 import type { IdentityWorld } from './world.ts'
 
@@ -84,7 +84,10 @@ async function insertKey(
   const isUnscoped = input.workspace_id === undefined && canManageAll(world, actor)
   const owner = { kind, workspace_id, isUnscoped, creator_user_id }
   const key: Key = { ...buildKeyFields(input, now), ...secret, ...owner }
-  await world.store.keys.insert(key, auditKey(world, actor, null, key))
+  const isWatched = actor.kind === 'member' || creator_user_id !== actor.user_id
+  const isFree = creator_user_id === world.memory.owner.user_id
+  const ofMember = isWatched && !isFree && !canManageAll(world, actor)
+  await world.store.keys.insert(key, auditKey(world, actor, null, key), ofMember)
   return key
 }
 
@@ -219,16 +222,19 @@ export async function updateKey(
   change: KeyChange,
 ) {
   const key = requireManagedKey(world, actor, hash)
-  if (actor.kind === 'member') refuseLoosening(key, change)
+  // Whoever bounds it may do so at this moment.
+  const judge =
+    actor.kind === 'member' ? (now: ChangingKey) => refuseLoosening(now, change) : undefined
+  judge?.(key)
   const changes = toKeyChanges(change, getIsoTime(world))
   const entry = auditKey(world, actor, key, { ...key, ...changes })
-  const write = () => world.store.keys.update(hash, changes, entry)
+  const write = () => world.store.keys.update(hash, changes, entry, judge)
   const changed = await world.memory.keys.change(hash, overlay(changes), write)
   return { data: showKey(world, requireFound(changed, 'API key')) }
 }
 
 // Somebody else may have bounded a member's key: it stays bounded.
-function refuseLoosening(key: Key, { limit, limit_reset, ...change }: KeyChange): void {
+function refuseLoosening(key: ChangingKey, { limit, limit_reset, ...change }: KeyChange): void {
   const isRaised = limit !== undefined && (limit === null || toNanos(limit) > (key.limit ?? 0n))
   if (key.limit !== null && isRaised)
     throw denied('limit: you can lower it, but not raise it: make another key')

@@ -40,12 +40,9 @@ export async function provideKey(
     throw postponeExchange('The workspace of this policy does not exist', RETRY_SECONDS)
   const hash = nameKey(policy, rule.issuer, workspace_id, name)
   const { making } = world.workloads
-  const made =
-    making.get(hash) ??
-    makeKey(world, { hash, policy, rule, workspace_id, subject: name }).finally(() =>
-      making.delete(hash),
-    )
-  making.set(hash, made)
+  const named = { hash, policy, rule, workspace_id, subject: name }
+  const made = making.get(hash)?.made ?? makeKey(world, named).finally(() => making.delete(hash))
+  making.set(hash, { policy: namePolicy(named), made })
   const key = await made
   if (isUsable(key, world.clock.now())) return key
   throw refuseExchange('invalid_grant', 'The key of this subject is disabled')
@@ -64,6 +61,10 @@ interface NamedKey {
   subject: string
 }
 
+/** Names what has its own count of subjects. */
+const namePolicy = ({ policy, rule, workspace_id }: NamedKey): string =>
+  JSON.stringify([policy, rule.issuer, workspace_id])
+
 async function makeKey(world: IdentityWorld, named: NamedKey): Promise<Key> {
   const known = world.memory.keys.get(named.hash)
   if (known) return adjustKey(world, known, named.rule)
@@ -74,8 +75,13 @@ async function makeKey(world: IdentityWorld, named: NamedKey): Promise<Key> {
       key.external_user !== null &&
       key.hash === nameKey(policy, rule.issuer, workspace_id, key.external_user),
   )
-  if (own.length >= (rule.most_subjects ?? MOST_SUBJECTS))
-    throw refuseExchange('invalid_grant', `This policy has ${own.length} subjects already`)
+  // And those that are about to be.
+  const making = [...world.workloads.making].filter(
+    ([hash, one]) => one.policy === namePolicy(named) && !world.memory.keys.has(hash),
+  )
+  const count = own.length + making.length
+  if (count >= (rule.most_subjects ?? MOST_SUBJECTS))
+    throw refuseExchange('invalid_grant', `This policy has ${count} subjects already`)
   const key = buildKey(world, named)
   try {
     await world.store.keys.insert(key, auditKey(world, getOperator(world), null, key))

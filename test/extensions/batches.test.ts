@@ -177,7 +177,8 @@ describe('with a provider that is paid', () => {
     const [call] = await gateway.store.generations.list({ id: `${other.id}-1` }, 1)
     if (!call) throw new Error('no call')
     const again = await house.create(buildLines(4, PAID))
-    const generation = { ...call, id: `${call.id}x`, request_id: `${again.id}-2` }
+    const of = { request_id: `${again.id}-2`, batch_id: again.id }
+    const generation = { ...call, id: `${call.id}x`, ...of }
     await gateway.recorder.record({ generation, charge: null })
     // Its charge is with the process that was killed.
     await house.runner.start()
@@ -188,6 +189,24 @@ describe('with a provider that is paid', () => {
     expect(upstream.hits).toHaveLength(4)
     const [error] = await house.readResults(batch.error_file_id)
     expect(error).toMatchObject({ custom_id: 'line-2', error: { code: 'interrupted' } })
+    await gateway.close()
+  })
+
+  test('calls whose callers chose the request id of a line stand for none', async () => {
+    const house = await open()
+    const { gateway } = house
+    const other = await house.create(buildLines(1, PAID))
+    await house.run()
+    const [call] = await gateway.store.generations.list({ id: `${other.id}-1` }, 1)
+    if (!call) throw new Error('no call')
+    const again = await house.create(buildLines(2, PAID))
+    const forged = { ...call, id: `${call.id}x`, request_id: `${again.id}-2`, batch_id: null }
+    await gateway.recorder.record({ generation: forged, charge: null })
+    await house.runner.start()
+    await house.runner.rest()
+    await house.runner.stop()
+    const batch = await house.read(again.id)
+    expect(batch).toMatchObject({ status: 'completed', completed: 2, failed: 0 })
     await gateway.close()
   })
 

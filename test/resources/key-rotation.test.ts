@@ -126,3 +126,12 @@ test('it is sealed, and outlives a restart', async () => {
   await changed.close()
   rmSync(data, { recursive: true })
 })
+
+test('of two rotations at the same moment one is refused, and no secret outlives the other', async () => {
+  const both = await Promise.allSettled([rotate(0), rotate(HOUR)])
+  expect(isValid(first)).toBe(false)
+  expect(both.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+  expect(both[1]).toMatchObject({ reason: { type: 'conflict' } })
+  const [done] = both.flatMap(one => (one.status === 'fulfilled' ? one.value.key : []))
+  expect(isValid(done ?? '')).toBe(true)
+})

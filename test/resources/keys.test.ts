@@ -8,6 +8,7 @@ import { GatewayError } from '../../src/base/errors.ts'
 import { getOperator, identify } from '../../src/resources/actor.ts'
 import type { NewKey } from '../../src/resources/keys/schema.ts'
 import { createKey, deleteKey, getKey, listKeys, updateKey } from '../../src/resources/keys.ts'
+import { addMember } from '../../src/resources/members.ts'
 import { createApi } from '../support/api.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
 import { buildPayer, toExactEstimate, toOwnAmounts } from '../support/ledger.ts'
@@ -487,3 +488,23 @@ describe('storage', () => {
     expect(gateway.memory.keys.has(keys.hash)).toBe(true)
   })
 })
+
+test.each([
+  [{ limit: 1 }, { limit: null }],
+  [{ disabled: true }, { disabled: false }],
+  [{ limit: 1, include_byok_in_limit: true }, { include_byok_in_limit: false }],
+])(
+  'what bounds a member’s key, %j, is not undone by theirs at the same moment, %j',
+  async (bound, loosening) => {
+    const operator = getOperator(gateway)
+    const { id } = await addMember(gateway, operator, { email: 'ada@acme.example' })
+    const { data } = await create({ creator_user_id: id })
+    const member = { ...operator, kind: 'member' as const, user_id: id }
+    const [, undone] = await Promise.allSettled([
+      updateKey(gateway, operator, data.hash, bound),
+      updateKey(gateway, member, data.hash, loosening),
+    ])
+    expect(getKey(gateway, operator, data.hash).data).toMatchObject(bound)
+    expect(undone).toMatchObject({ reason: { status: 403 } })
+  },
+)

@@ -367,3 +367,37 @@ describe('permissions', () => {
     })
   })
 })
+
+describe('a member who makes a key at the moment of their removal', () => {
+  const make = () =>
+    createKey(
+      gateway,
+      { ...actor, kind: 'member', user_id: bob },
+      { name: 'ci', workspace_id: team },
+    )
+  const remove = () => removeWorkspaceMembers(gateway, actor, team, { user_ids: [bob] })
+  const listKeys = () => gateway.memory.keys.filter(({ workspace_id }) => workspace_id === team)
+  beforeEach(() => addWorkspaceMembers(gateway, actor, team, { user_ids: [bob] }))
+
+  test('gets none where they are removed first', async () => {
+    const { keys } = gateway.store
+    const { insert } = keys
+    keys.insert = async (...given) => {
+      await remove()
+      return insert(...given)
+    }
+    await expect(make()).rejects.toMatchObject({ status: 400 })
+    expect(listKeys()).toEqual([])
+  })
+
+  test('stays where the key is made first', async () => {
+    const { members } = gateway.store
+    const { changeWorkspaceMembers } = members
+    members.changeWorkspaceMembers = async changes => {
+      await make()
+      return changeWorkspaceMembers(changes)
+    }
+    await expect(remove()).rejects.toMatchObject({ status: 409 })
+    expect(listKeys()).toHaveLength(1)
+  })
+})

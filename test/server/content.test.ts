@@ -112,6 +112,16 @@ describe('what was asked and answered', () => {
     expect((await house.ask('/generation?id=mine-1')).json.data.id).toBe(id)
     expect((await house.read('mine-1')).status).toBe(200)
     expect((await house.read('mine-2')).status).toBe(404)
+    // However many calls of others have it.
+    const { store } = house.gateway
+    const own = await store.generations.byId(id)
+    if (!own) throw new Error('no call')
+    const copies = Array.from({ length: 101 }, (_, i) => ({
+      generation: { ...own, id: `gen-other-${i}`, workspace_id: 'ws-other', user_id: 'other' },
+      charge: null,
+    }))
+    await store.generations.record(copies)
+    expect((await house.ask('/generation?id=mine-1')).json.data.id).toBe(id)
   })
 
   test('of another key is for managers, and of another workspace for nobody', async () => {

@@ -6,6 +6,7 @@ import { parseConfig } from '../../src/config.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { deleteKey, updateKey } from '../../src/resources/keys.ts'
+import { provideKey, requirePolicy } from '../../src/resources/workloads.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
 import { TestClock, testGateway } from '../support/gateway.ts'
@@ -223,6 +224,17 @@ describe('an exchange', () => {
     expect(await house.call(token)).toBe(401)
     const again = await house.exchange(await house.issuer.sign())
     expect([again.status, again.json.error]).toEqual([400, 'invalid_grant'])
+  })
+
+  test('makes no more keys than the policy has subjects, when they come at the same moment', async () => {
+    await using house = await openHouse({ most_subjects: 2 })
+    const { gateway } = house
+    const provide = (name: string) =>
+      provideKey(gateway, 'ci', requirePolicy(gateway, 'ci'), { name })
+    const made = await Promise.allSettled(['a', 'b', 'c', 'a', 'd'].map(provide))
+    const refused = made.flatMap((one, i) => (one.status === 'rejected' ? i : []))
+    expect(refused).toEqual([2, 4])
+    expect(gateway.memory.keys.size).toBe(2)
   })
 
   test('takes a single-use token once, and none without an id or from before the start', async () => {

@@ -434,7 +434,7 @@ async function endsWell({ parts }: Answer<Kind>): Promise<boolean> {
  */
 async function isPaid(world: BatchWorld, batch_id: string, line: number): Promise<boolean> {
   const id = buildRequestId(batch_id, line)
-  const calls = await world.store.generations.list({ id }, MOST_TRIES)
+  const calls = await world.store.generations.list({ id, batch_id }, MOST_TRIES)
   return calls.some(call => (call.upstream_inference_cost ?? call.total_cost ?? 0n) > 0n)
 }
 

@@ -26,6 +26,13 @@ export const GenerationListQuery = Type.Object({
 
 export type GenerationListQuery = Static<typeof GenerationListQuery>
 
+/** What is asked of the store: also whose calls, and of which batch. Clients choose request ids. */
+export interface StoredListQuery extends GenerationListQuery {
+  workspace_id?: string
+  user_id?: string
+  batch_id?: string
+}
+
 /** How calls ended that a list asks for. */
 export interface Outcome {
   cancelled: boolean

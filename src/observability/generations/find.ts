@@ -15,11 +15,20 @@ export const findReadableWorkspace = (world: IdentityWorld, actor: Actor): strin
 export const canRead = (
   world: IdentityWorld,
   actor: Actor,
-  { workspace_id, user_id }: Pick<Generation, 'workspace_id' | 'user_id'>,
+  call: Pick<Generation, 'workspace_id' | 'user_id'>,
 ): boolean => {
-  if (actor.kind === 'member') return user_id === actor.user_id
-  const workspace = findReadableWorkspace(world, actor)
-  return workspace === null || workspace_id === workspace
+  const { user_id = call.user_id, workspace_id = call.workspace_id } = findReadable(world, actor)
+  return call.user_id === user_id && call.workspace_id === workspace_id
+}
+
+/** Returns what all calls have that the actor may see the records of. */
+function findReadable(
+  world: IdentityWorld,
+  actor: Actor,
+): { user_id?: string; workspace_id?: string } {
+  if (actor.kind === 'member') return { user_id: actor.user_id }
+  const workspace_id = findReadableWorkspace(world, actor)
+  return workspace_id === null ? {} : { workspace_id }
 }
 
 /**
@@ -32,14 +41,10 @@ export async function findGeneration(
   id: string,
 ): Promise<Generation> {
   const { generations } = world.store
-  const isVisible = (call: Generation) => canRead(world, actor, call)
   const called = await generations.byId(id)
-  if (called && isVisible(called)) return called
-  // Clients choose request ids, so that those of another workspace may be in between.
-  const asked = (await generations.list({ id }, MOST_NAMESAKES)).find(isVisible)
+  if (called && canRead(world, actor, called)) return called
+  // Clients choose request ids: however many of others have this one, it is looked for among these.
+  const [asked] = await generations.list({ id, ...findReadable(world, actor) }, 1)
   if (!asked) throw notFound('Generation not found')
   return asked
 }
-
-/** How many calls with one request id are looked at. */
-const MOST_NAMESAKES = 100

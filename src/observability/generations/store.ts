@@ -2,7 +2,7 @@ import type { ErrorType } from '../../base/errors.ts'
 import type { Region } from '../../language/call.ts'
 import type { StepCharge } from '../../limits/ledger.ts'
 import type { OutboxMessage, WrittenMessages } from '../outbox.ts'
-import type { GenerationListQuery } from './filter.ts'
+import type { StoredListQuery } from './filter.ts'
 
 /**
  * One attempt at one endpoint, as the record has it. Latency in milliseconds; a null status means
@@ -159,7 +159,7 @@ export interface GenerationStore {
    * Lists at most `limit` calls that match, newest first, and only those before `cursor`: the id of
    * a call. Times have milliseconds, as in the records.
    */
-  list(query: GenerationListQuery, limit: number): Promise<Generation[]>
+  list(query: StoredListQuery, limit: number): Promise<Generation[]>
   /** Lists at most `limit` ids that begin with a text. */
   listIds(beginning: string, limit: number): Promise<string[]>
   /** Returns those of these ids, however many, that have a record. */

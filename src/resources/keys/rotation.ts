@@ -5,12 +5,13 @@ import type { Actor } from '../actor.ts'
 import { auditKey, createPlaintext, requireManagedKey, showKey } from '../keys.ts'
 import type { IdentityWorld } from '../world.ts'
 import type { KeyRotation } from './schema.ts'
-import type { Key } from './store.ts'
+import type { ChangingKey, Key } from './store.ts'
 
 /**
  * Gives a key a new secret, which leaves here once and is never stored. Everything else stays the
  * key's: hash, limits, spending, rules. The secret so far is valid for the overlap, and one from an
- * earlier rotation ends now. Throws 404, and 409 for a key that has expired.
+ * earlier rotation ends now. Throws 404, and 409 for a key that has expired or that is rotated at the
+ * same moment: which secret is the one before would be by chance.
  */
 export async function rotateKey(
   world: IdentityWorld,
@@ -18,6 +19,8 @@ export async function rotateKey(
   hash: string,
   { overlap_seconds }: KeyRotation,
 ) {
+  // Another process may have rotated it.
+  await world.catchUp()
   const key = requireManagedKey(world, actor, hash)
   const now = world.clock.now()
   if (key.expires_at !== null && new Date(key.expires_at) <= now)
@@ -32,7 +35,11 @@ export async function rotateKey(
     updated_at: now.toISOString(),
   } satisfies Partial<Key>
   const entry = auditKey(world, actor, key, { ...key, ...change }, 'rotate')
-  const write = () => world.store.keys.update(hash, change, entry)
+  const judge = ({ secret_hash }: ChangingKey) => {
+    if (secret_hash !== key.secret_hash)
+      throw conflict('The key was rotated at the same moment: its secret is another one already')
+  }
+  const write = () => world.store.keys.update(hash, change, entry, judge)
   const changed = await world.memory.keys.change(hash, overlay<Key>(change), write)
   return {
     data: showKey(world, requireFound(changed, 'API key')),

@@ -34,6 +34,12 @@ export interface Key {
   updated_at: string | null
 }
 
+/** What a change of a key may rest on, which another change could overtake. */
+export type ChangingKey = Pick<
+  Key,
+  'secret_hash' | 'limit' | 'limit_reset' | 'include_byok_in_limit' | 'disabled'
+>
+
 /**
  * Stores keys. Hashes are unique. Each change is one transaction with its audit entry.
  */
@@ -42,14 +48,21 @@ export interface KeyStore {
   all(hashes?: string[]): Promise<Iterable<Key>>
   /**
    * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
-   * organization, and when its creator has left.
+   * organization, and when its creator has left; with `ofMember` also when they are not in the
+   * workspace.
    */
-  insert(key: Key, entry: AuditEntry): Promise<void>
+  insert(key: Key, entry: AuditEntry, ofMember?: boolean): Promise<void>
   /**
    * Changes only these fields of a key: another process may have changed others. Refuses with 400
-   * to enable a key whose workspace was deleted or whose creator has left.
+   * to enable a key whose workspace was deleted or whose creator has left, and as `judge` throws of
+   * the key as it is then.
    */
-  update(hash: string, change: Partial<Key>, entry: AuditEntry): Promise<void>
+  update(
+    hash: string,
+    change: Partial<Key>,
+    entry: AuditEntry,
+    judge?: (now: ChangingKey) => void,
+  ): Promise<void>
   remove(hash: string, entry: AuditEntry): Promise<void>
 }
 

@@ -9,5 +9,5 @@ export interface Workloads {
   used: UsedTokens
   issuerKeys: IssuerKeys
   /** Keys of subjects that are being made, by hash: simultaneous exchanges share one. */
-  making: Map<string, Promise<Key>>
+  making: Map<string, { policy: string; made: Promise<Key> }>
 }

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import {
-  type GenerationListQuery,
   type Outcome,
   readOutcome,
+  type StoredListQuery,
 } from '../../observability/generations/filter.ts'
 import type {
   Generation,
@@ -112,7 +112,7 @@ const selectGenerations = (kysely: Kysely<Tables>) =>
       sql<string | null>`cast(upstream_inference_cost as text)`.as('upstream_inference_cost'),
     ])
 
-function addFilters(rows: Rows, query: GenerationListQuery): Rows {
+function addFilters(rows: Rows, query: StoredListQuery): Rows {
   const { id, key_hash, model, provider, status, since, until, app, session_id, cursor } = query
   let found = rows
   if (id !== undefined)
@@ -120,6 +120,10 @@ function addFilters(rows: Rows, query: GenerationListQuery): Rows {
     found = found.where(({ or, and, eb, ref }) =>
       or([eb('id', '=', id), and([eb('request_id', '=', id), eb('request_id', '<>', ref('id'))])]),
     )
+  for (const name of ['workspace_id', 'user_id', 'batch_id'] as const) {
+    const value = query[name]
+    if (value !== undefined) found = found.where(name, '=', value)
+  }
   if (key_hash !== undefined) found = found.where('key_hash', '=', key_hash)
   if (model !== undefined) found = found.where('model', '=', model)
   if (provider !== undefined)

@@ -2,7 +2,7 @@ import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
 import { invalid } from '../../base/errors.ts'
 import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
 import { KEY_PACKING } from '../../resources/keys/mirror.ts'
-import type { Key, KeyStore } from '../../resources/keys/store.ts'
+import type { ChangingKey, Key, KeyStore } from '../../resources/keys/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import { type OpenReader, readInTurns } from './turns.ts'
@@ -22,18 +22,20 @@ export function createKeyStore(
       if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
       return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
     },
-    insert: (key, entry) =>
+    insert: (key, entry, ofMember) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),
+        ...(ofMember ? [checkMembership(kysely, key)] : []),
         kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
         buildAuditInsert(kysely, entry),
       ),
-    update(hash, change, entry) {
+    update(hash, change, entry, judge) {
       const update = kysely
         .updateTable('keys')
         .set(toColumns<Updateable<Tables['keys']>>(change))
         .where('hash', '=', hash)
       const checks = change.disabled === false ? [checkMayEnable(kysely, hash)] : []
+      if (judge) checks.push(checkKey(kysely, hash, judge))
       return write(...checks, update, buildAuditInsert(kysely, entry))
     },
     remove: (hash, entry) =>
@@ -85,6 +87,46 @@ function checkWorkspaceAndCreator(
     ? [creator]
     : [creator, checkWorkspaceReference(kysely, workspace_id)]
 }
+
+/** Refuses a key whose creator was in the workspace a moment ago, and is no more. */
+const checkMembership = (
+  kysely: Kysely<Tables>,
+  { workspace_id, creator_user_id }: Key,
+): Statement =>
+  check(
+    kysely
+      .selectFrom('members')
+      .innerJoin('workspaces', join => join.on('workspaces.id', '=', workspace_id))
+      .leftJoin('workspace_members', join =>
+        join
+          .onRef('workspace_members.workspace_id', '=', 'workspaces.id')
+          .onRef('workspace_members.user_id', '=', 'members.id'),
+      )
+      .select(['members.role', 'workspaces.is_default', 'workspace_members.id'])
+      .where('members.id', '=', creator_user_id),
+    ([row]) => {
+      if (row && (row.role === 'org:admin' || row.is_default === 1 || row.id !== null)) return
+      throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
+    },
+  )
+
+/** Judges a key as it is, unless it was deleted. */
+const checkKey = (kysely: Kysely<Tables>, hash: string, judge: (now: ChangingKey) => void): Check =>
+  check(
+    kysely
+      .selectFrom('keys')
+      .select(['secret_hash', 'limit_reset', 'include_byok_in_limit', 'disabled'])
+      .select(sql<string | null>`cast("limit" as text)`.as('limit'))
+      .where('hash', '=', hash),
+    ([row]) => {
+      if (!row) return
+      const { limit, include_byok_in_limit, disabled, ...rest } = row
+      judge({
+        ...{ ...rest, limit: limit === null ? null : BigInt(limit) },
+        ...{ include_byok_in_limit: include_byok_in_limit === 1, disabled: disabled === 1 },
+      })
+    },
+  )
 
 /** Refuses to enable a key whose workspace was deleted or whose creator has left. */
 const checkMayEnable = (kysely: Kysely<Tables>, hash: string): Check =>

@@ -10,7 +10,7 @@ import type {
 import { buildAuditInsert } from './audit.ts'
 import { selectTexts } from './json-values.ts'
 import type { Tables } from './tables.ts'
-import { checkWorkspaceReference } from './workspaces.ts'
+import { checkWorkspaceReference, isActive } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
 
 /** Creates the store of members in SQL. */
@@ -152,9 +152,11 @@ export function buildDeactivation(
 }
 
 function assertSameKeys(expected: Set<string>, found: Set<string>): void {
-  if (expected.symmetricDifference(found).size > 0)
-    throw conflict('A key of this member was changed at the same moment. Please try again.')
+  if (expected.symmetricDifference(found).size > 0) throw keysChanged()
 }
+
+const keysChanged = () =>
+  conflict('A key of this member was changed at the same moment. Please try again.')
 
 /**
  * Builds the statements that change a workspace membership, with its audit entry. They throw 409 if
@@ -175,11 +177,30 @@ function buildWorkspaceMemberChange(
   return before
     ? [
         checkUnchanged(kysely, before, before),
+        checkNoKeys(kysely, before, entry.created_at),
         buildWorkspaceMemberDelete(kysely, before),
         auditInsert,
       ]
     : []
 }
+
+/** Refuses to remove a member who has just got a key there. */
+const checkNoKeys = (
+  kysely: Kysely<Tables>,
+  { workspace_id, user_id }: WorkspaceMemberIds,
+  now: string,
+): Check =>
+  check(
+    kysely
+      .selectFrom('keys')
+      .select('hash')
+      .where('workspace_id', '=', workspace_id)
+      .where('creator_user_id', '=', user_id)
+      .where(isActive(now)),
+    ({ length }) => {
+      if (length > 0) throw keysChanged()
+    },
+  )
 
 /** Builds the statement that adds a member to a workspace. An existing membership keeps its id. */
 export const buildWorkspaceMemberUpsert = (

@@ -137,7 +137,7 @@ function checkNoActiveKeys(
  * The condition for a key to be active now. Times may or may not have fractions of a second, so
  * they compare as text without the letter behind it.
  */
-const isActive = (now: string) =>
+export const isActive = (now: string) =>
   sql<boolean>`disabled = 0 and
     (expires_at is null or replace(expires_at, 'Z', '') > replace(${now}, 'Z', ''))`
 
