@@ -152,8 +152,7 @@ export async function answerLater(
   background.set(call.id, ending)
   const leavePlace = findConnection(request)?.keepPlace()
   const open = () => infer(gateway, actor, dialect.kind, call, ending.signal)
-  const end = (response: Json) =>
-    repeatWrite(() => endQueued(gateway, actor, { input, response }))
+  const end = (response: Json) => repeatWrite(() => endQueued(gateway, actor, { input, response }))
   const make = async () => {
     const response = await open()
       .then(answer => dialect.collectResponse(answer, call, body))
