@@ -10,7 +10,6 @@ import type { OpenedDestination } from '../opened.ts'
 import { findDestination, isOperators, OPERATOR_ID } from '../operator.ts'
 import { isActive } from '../subscribers.ts'
 import type { DestinationWorld } from '../world.ts'
-import { type Batch, type BatchItem, createBatch, listSequences, splitBatch } from './batch.ts'
 import { createRenderJob, type RenderedBatch, type Renderer } from './renderer.ts'
 import { computePause, type DeliveryPace, LONGEST_RETRY } from './retry.ts'
 import { describeReason, type Sent, sendDelivery } from './send.ts'
@@ -518,3 +517,32 @@ class BatchReader {
 /** Whether the next batch would be a small one, too, if it were read at once. */
 const isSmall = (rows: WaitingDelivery[], limit: number): boolean =>
   rows.length < limit / 2 && rows.reduce((sum, { bytes }) => sum + bytes, 0) < BATCH_BYTES / 2
+
+/** Messages that go to a destination in one request. They stay in the store until it has them. */
+interface Batch {
+  items: BatchItem[]
+  /** How often it was answered with a failure that may pass. */
+  failures: number
+  /** How many requests had succeeded when it failed first; null if it has not. */
+  successesBefore: number | null
+}
+
+type BatchItem = Pick<WaitingDelivery, 'sequence' | 'created_at'>
+
+/** Cuts a batch in two. What is known of the first failure stays. */
+function splitBatch({ items, successesBefore }: Batch): [Batch, Batch] {
+  const middle = Math.ceil(items.length / 2)
+  return [
+    { ...createBatch(items.slice(0, middle)), successesBefore },
+    { ...createBatch(items.slice(middle)), successesBefore },
+  ]
+}
+
+const createBatch = (items: BatchItem[]): Batch => ({
+  items: items.map(({ sequence, created_at }) => ({ sequence, created_at })),
+  failures: 0,
+  successesBefore: null,
+})
+
+/** Lists the sequences of a batch, in order. */
+const listSequences = ({ items }: Batch): number[] => items.map(({ sequence }) => sequence)
