@@ -34,8 +34,11 @@ export async function createKey(
   const plaintext = createPlaintext(world)
   const key = await insertKey(world, actor, input, { ...describeSecret(plaintext), kind })
   world.memory.keys.add(key)
-  return { data: showKey(world, key), key: plaintext }
+  return { data: showKey({ ledger: UNSPENT }, key), key: plaintext }
 }
+
+/** What the ledger says of a key that is new. */
+const UNSPENT: IdentityWorld['ledger'] = { getSpent: () => 0n, getHeld: () => 0n }
 
 /** What is known of the secret of a key that another service made, and whether it is disabled. */
 type KnownSecret = Pick<Key, 'hash' | 'label' | 'disabled'>
@@ -336,7 +339,7 @@ export function requireManagedKey(world: IdentityWorld, actor: Actor, hash: stri
 }
 
 /** Shows a key in its wire form, with its spending. */
-export function showKey(world: IdentityWorld, key: Key) {
+export function showKey(world: Pick<IdentityWorld, 'ledger'>, key: Key) {
   const spend = (period: Period | null, byok: boolean) =>
     toUsd(world.ledger.getSpent(`key ${key.hash}`, period, byok))
   return {
@@ -365,7 +368,7 @@ export function showKey(world: IdentityWorld, key: Key) {
   }
 }
 
-function computeLimitRemaining(world: IdentityWorld, key: Key): number | null {
+function computeLimitRemaining(world: Pick<IdentityWorld, 'ledger'>, key: Key): number | null {
   const left = computeLeft(world, key)
   return left === null ? null : toUsd(left)
 }

@@ -16,7 +16,7 @@ import {
 import type { Answer } from '../language/answer.ts'
 import type { DialectName } from '../language/dialect.ts'
 import type { Kind, Work } from '../language/work.ts'
-import { type Actor, recognize } from '../resources/actor.ts'
+import type { Actor } from '../resources/actor.ts'
 import type {
   CallContext,
   Dialect,
@@ -24,7 +24,6 @@ import type {
   Streaming,
 } from '../translation/dialects/dialect.ts'
 import { RawBody } from '../translation/dialects/raw-body.ts'
-import { dialects } from '../translation/dialects/registry.ts'
 import { hasForm, type ReceivedForm, receiveForm } from './body/form.ts'
 import { readBody } from './body.ts'
 import { createByteStream, createRawResponse } from './byte-stream.ts'
@@ -37,7 +36,6 @@ import {
   readBetas,
   readCacheHeaders,
   readOrigin,
-  readPath,
   readRequestId,
   readRoutingMetadataName,
   readSessionId,
@@ -47,29 +45,15 @@ import {
 import { noteRefusal } from './refusals.ts'
 
 /**
- * Creates what answers calls under known keys as their routes would, without the framework: routing
- * and the objects of its context would cost each call a few microseconds. Returns undefined for all
- * other requests.
- */
-export function createDirectAnswer(
-  gateway: Gateway,
-  findPeer: FindRequestPeer,
-): (request: Request, generation?: string) => Response | Promise<Response> | undefined {
-  const byPath = new Map(dialects.map(dialect => [`/api/v1${dialect.path}`, dialect]))
-  return (request, generation) => {
-    const dialect = request.method === 'POST' ? byPath.get(readPath(request)) : undefined
-    const actor = dialect && recognize(gateway, request.headers.get('authorization'))
-    if (!actor) return undefined
-    const routeContext = { gateway, dialect, actor, request, findPeer, generation }
-    return refuseAtOnce(routeContext) ?? respond(routeContext)
-  }
-}
-
-/**
  * Refuses a call that does not fit beside those that run, before anything else of it is looked at:
  * a flood of them must not keep admitted calls waiting. Returns undefined where it may be made.
  */
-function refuseAtOnce({ gateway, dialect, actor, request }: RouteContext): Response | undefined {
+export function refuseAtOnce({
+  gateway,
+  dialect,
+  actor,
+  request,
+}: RouteContext): Response | undefined {
   const { admission } = gateway.traffic
   const overload = admission.findOverload(getHolder(actor))
   if (overload === null) return undefined

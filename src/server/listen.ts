@@ -5,8 +5,10 @@ import { GatewayError, notFound } from '../base/errors.ts'
 import { LiveSet } from '../base/live-set.ts'
 import { isLoopback } from '../base/machine.ts'
 import { IPPROTO_TCP, openSocketCalls, SOL_SOCKET, type SocketCalls } from '../base/socket-calls.ts'
+import { recognize } from '../resources/actor.ts'
 import type { ErrorFormat } from '../translation/dialects/dialect.ts'
-import { createDirectAnswer } from './calls.ts'
+import { dialects } from '../translation/dialects/registry.ts'
+import { type FindRequestPeer, refuseAtOnce, respond } from './calls.ts'
 import {
   bindConnection,
   type Connection,
@@ -213,6 +215,25 @@ export function listen(
       await Promise.race([closed, Bun.sleep(CLOSE_GRACE)])
       await server.stop(true)
     },
+  }
+}
+
+/**
+ * Creates what answers calls under known keys as their routes would, without the framework: routing
+ * and the objects of its context would cost each call a few microseconds. Returns undefined for all
+ * other requests.
+ */
+function createDirectAnswer(
+  gateway: Gateway,
+  findPeer: FindRequestPeer,
+): (request: Request, generation?: string) => Response | Promise<Response> | undefined {
+  const byPath = new Map(dialects.map(dialect => [`/api/v1${dialect.path}`, dialect]))
+  return (request, generation) => {
+    const dialect = request.method === 'POST' ? byPath.get(readPath(request)) : undefined
+    const actor = dialect && recognize(gateway, request.headers.get('authorization'))
+    if (!actor) return undefined
+    const routeContext = { gateway, dialect, actor, request, findPeer, generation }
+    return refuseAtOnce(routeContext) ?? respond(routeContext)
   }
 }
 

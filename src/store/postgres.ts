@@ -28,7 +28,7 @@ import { createInspector } from './sql/inspection.ts'
 import { BlockReader } from './sql/outbox/blocks.ts'
 import { createVerifier } from './sql/rollups/verify.ts'
 import { createRollupStore } from './sql/rollups.ts'
-import { createSealer } from './sql/seals/changes.ts'
+import { createSealer } from './sql/seals.ts'
 import type { Store } from './store.ts'
 
 export interface PostgresOptions {

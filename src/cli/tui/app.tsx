@@ -3,16 +3,16 @@ import { type ComponentType, useCallback, useEffect, useMemo, useRef, useState }
 import { toPrintable } from '../../base/printable.ts'
 import type { Feed } from '../feed.ts'
 import { describeFailure } from './failure.ts'
-import type { Action } from './keys.ts'
+import { type Action, KEYS } from './keys.ts'
 import { Lines } from './lines.tsx'
 import { Live, type LiveAlarm } from './live.ts'
 import type { Source } from './source.ts'
 import { fit, type Line, measure, say } from './text.ts'
+import { useScroll } from './use-scroll.ts'
 import { dispatch, type Shell, ShellContext } from './use-shell.ts'
 import type { ViewProps } from './view.ts'
 import { CallsView } from './views/calls.tsx'
 import { EndpointsView } from './views/endpoints.tsx'
-import { HelpView } from './views/help.tsx'
 import { KeysView } from './views/keys.tsx'
 import { MoneyView } from './views/money.tsx'
 import { NounsView } from './views/nouns.tsx'
@@ -137,6 +137,36 @@ export function App({ source, onLeave, size }: AppProps) {
     </ShellContext.Provider>
   )
 }
+
+/** The help, over any view. Any key but those that scroll or leave closes it. */
+function HelpView({ width, height, onClose }: { width: number; height: number; onClose(): void }) {
+  const lines = renderHelp(width)
+  const room = height - 1
+  const { top, handle } = useScroll(lines.length, room)
+  useInput((input, key) => {
+    let isScrolled = false
+    dispatch(input, key, action => {
+      isScrolled = handle(action)
+    })
+    if (!isScrolled) onClose()
+  })
+  const last = Math.min(lines.length, top + room)
+  const shown = `${top + 1} to ${last} of ${lines.length} · ↑ ↓ scroll`
+  const heading = lines.length > room ? `Keys ${shown} · other keys close` : 'Keys'
+  return (
+    <Lines height={height} lines={[say(fit(heading, width), 'bold'), ...lines.slice(top, last)]} />
+  )
+}
+
+/** Lists every key and what it does. */
+const renderHelp = (width: number): Line[] => [
+  ...Object.values(KEYS).map(
+    ({ keys, means, where }): Line => [
+      { text: fit(keys.join(', '), 18), style: 'accent' },
+      { text: fit(`${means} (${where})`, Math.max(1, width - 18)), style: 'plain' },
+    ],
+  ),
+]
 
 /** Leaves where that is asked for over the help, which takes all other keys. */
 function leaveHelp(input: string, key: Key, onLeave: () => void): void {

@@ -1,7 +1,7 @@
 import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
-import type { Seal } from '../sql/seals/changes.ts'
+import type { Seal } from '../sql/seals.ts'
 import { Prepared, prepare, type Statement, type Write } from '../sql/write.ts'
 import {
   answerWithin,

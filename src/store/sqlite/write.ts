@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { conflict, unavailable } from '../../base/errors.ts'
 import { hasCode, openDataFile } from '../data-files.ts'
 import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
-import type { Seal } from '../sql/seals/changes.ts'
+import type { Seal } from '../sql/seals.ts'
 import { Prepared, type Statement, type Write, type Writers } from '../sql/write.ts'
 
 const LONGEST_WAIT = 2_000

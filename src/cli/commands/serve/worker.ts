@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { joinReadings } from '../../../observability/metrics/workers.ts'
 import {
+  type Labels,
   type MetricReading,
   type Metrics,
   renderMetrics,
@@ -91,3 +91,24 @@ async function askMetrics(data: string): Promise<MetricReading[]> {
   const readings: unknown = line && JSON.parse(line)
   return Array.isArray(readings) ? readings : []
 }
+
+/**
+ * Joins what several servers of one port have counted, by their numbers. Each series has the label
+ * `worker`: a sum would seem to begin anew, and be counted again, whenever one of them does.
+ */
+export function joinReadings(read: ReadonlyMap<number, MetricReading[]>): MetricReading[] {
+  const joined = new Map<string, MetricReading>()
+  for (const [worker, readings] of read)
+    for (const reading of readings) {
+      const labelled = labelReading(reading, { worker: String(worker) })
+      const points = [...(joined.get(reading.name)?.points ?? []), ...labelled.points]
+      joined.set(reading.name, { ...labelled, points } as MetricReading)
+    }
+  return [...joined.values()]
+}
+
+const labelReading = (reading: MetricReading, label: Labels): MetricReading =>
+  ({
+    ...reading,
+    points: reading.points.map(point => ({ ...point, labels: { ...point.labels, ...label } })),
+  }) as MetricReading

@@ -12,18 +12,19 @@ import {
   SqliteQueryCompiler,
   sql,
 } from 'kysely'
-import { DEPENDENTS, noteChanges } from '../../../../src/store/sql/seals/changes.ts'
 import {
   type Column,
+  DEPENDENTS,
+  noteChanges,
   renderRow,
   SEALED_TABLES,
   type SelectedRow,
-} from '../../../../src/store/sql/seals.ts'
-import type { Tables } from '../../../../src/store/sql/tables.ts'
-import { check, follow, prepare, type Statement } from '../../../../src/store/sql/write.ts'
-import { readRows } from '../../../../src/store/sqlite/seals/tables.ts'
+} from '../../../src/store/sql/seals.ts'
+import type { Tables } from '../../../src/store/sql/tables.ts'
+import { check, follow, prepare, type Statement } from '../../../src/store/sql/write.ts'
+import { readRows } from '../../../src/store/sqlite/seals/tables.ts'
 
-const STORE = join(import.meta.dir, '../../../../src/store')
+const STORE = join(import.meta.dir, '../../../src/store')
 
 const kysely = new Kysely<Tables>({
   dialect: {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { joinReadings } from '../../../src/observability/metrics/workers.ts'
+import { joinReadings } from '../../../src/cli/commands/serve/worker.ts'
 import { Counter, Histogram, readValue, renderMetrics } from '../../../src/observability/metrics.ts'
 
 test('what several servers have counted is one text, in which each series has its worker', () => {
