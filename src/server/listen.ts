@@ -134,7 +134,6 @@ export function listen(
   const address = `http://${host.includes(':') ? `[${host}]` : host}:`
   const findPeer = (request: Request) => server.requestIP(findOriginal(request))?.address ?? null
   const metrics = openOwnMetrics(gateway, shared)
-  const answerCall = createDirectAnswer(gateway, findPeer)
   const answerProbe = createProbeAnswer(gateway)
   // Calls and probes need no app: it is created for the first other request.
   let app: Promise<AnyElysia> | undefined
@@ -146,8 +145,11 @@ export function listen(
     app ??= openApp()
     return (await app).fetch(request)
   }
-  const handle = (request: Request, generation?: string) =>
-    answerCall(request, generation) ?? answerProbe(request) ?? answerRoute(request)
+  const handle = createDirectAnswer(
+    gateway,
+    findPeer,
+    request => answerProbe(request) ?? answerRoute(request),
+  )
   const handleOnce = withIdempotency(gateway, handle, findPeer)
   const descriptors = new Descriptors({
     onChange: isScarce =>
@@ -220,18 +222,19 @@ export function listen(
 
 /**
  * Creates what answers calls under known keys as their routes would, without the framework: routing
- * and the objects of its context would cost each call a few microseconds. Returns undefined for all
- * other requests.
+ * and the objects of its context would cost each call a few microseconds. `answerOther` has all other
+ * requests.
  */
 function createDirectAnswer(
   gateway: Gateway,
   findPeer: FindRequestPeer,
-): (request: Request, generation?: string) => Response | Promise<Response> | undefined {
+  answerOther: (request: Request) => Response | Promise<Response>,
+): (request: Request, generation?: string) => Response | Promise<Response> {
   const byPath = new Map(dialects.map(dialect => [`/api/v1${dialect.path}`, dialect]))
   return (request, generation) => {
     const dialect = request.method === 'POST' ? byPath.get(readPath(request)) : undefined
     const actor = dialect && recognize(gateway, request.headers.get('authorization'))
-    if (!actor) return undefined
+    if (!actor) return answerOther(request)
     const routeContext = { gateway, dialect, actor, request, findPeer, generation }
     return refuseAtOnce(routeContext) ?? respond(routeContext)
   }

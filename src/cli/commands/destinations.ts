@@ -87,6 +87,7 @@ const verb = defineVerbs(
     ...(await import('../../observability/destinations.ts')),
     ...(await import('../../observability/destinations/operations.ts')).destinations.operations,
     ...(await import('../../observability/destinations/schema.ts')),
+    ...(await import('../../observability/destinations/deliveries/store.ts')),
     ...(await import('../../observability/destinations/failures.ts')),
     ...(await import('../../observability/destinations/test-delivery.ts')),
   }),

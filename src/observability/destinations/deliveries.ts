@@ -6,8 +6,12 @@ import type { WrittenMessages } from '../outbox.ts'
 import { DeliveryQueue, MOST_FAILED, type SharedDelivery } from './deliveries/queue.ts'
 import { openRenderer, type Renderer } from './deliveries/renderer.ts'
 import { DELIVERY_PACE, type DeliveryPace } from './deliveries/retry.ts'
-import { type DeliveryCounts, DROPPED_AT_ONCE, type TakenDeliveries } from './deliveries/store.ts'
-import { NO_COUNTS } from './failures.ts'
+import {
+  type DeliveryCounts,
+  DROPPED_AT_ONCE,
+  NO_COUNTS,
+  type TakenDeliveries,
+} from './deliveries/store.ts'
 import { getOperatorDestination, OPERATOR_ID } from './operator.ts'
 import type { DestinationWorld } from './world.ts'
 

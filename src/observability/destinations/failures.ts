@@ -2,7 +2,7 @@ import { conflict } from '../../base/errors.ts'
 import { PAGE_SIZE } from '../../base/pages.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { requireDestination } from '../destinations.ts'
-import type { DeliveryCounts } from './deliveries/store.ts'
+import { type DeliveryCounts, NO_COUNTS } from './deliveries/store.ts'
 import { getOperatorDestination, OPERATOR_ID } from './operator.ts'
 import type { FailureQuery } from './schema.ts'
 import type { DestinationWorld } from './world.ts'
@@ -88,17 +88,4 @@ function getState(
   if (paused_at !== null) return 'paused'
   const isFailing = last_error_at !== null && (last_success_at ?? '') < last_error_at
   return isFailing ? 'failing' : 'on'
-}
-
-/** The counts of a destination that was never told anything. */
-export const NO_COUNTS: Omit<DeliveryCounts, 'destination_id'> = {
-  waiting: 0,
-  bytes: 0,
-  failed: 0,
-  delivered: 0,
-  skipped: 0,
-  dropped: 0,
-  last_success_at: null,
-  last_error_at: null,
-  last_error: null,
 }

@@ -49,6 +49,19 @@ export interface DeliveryCounts {
   last_error: string | null
 }
 
+/** The counts of a destination that was never told anything. */
+export const NO_COUNTS: Omit<DeliveryCounts, 'destination_id'> = {
+  waiting: 0,
+  bytes: 0,
+  failed: 0,
+  delivered: 0,
+  skipped: 0,
+  dropped: 0,
+  last_success_at: null,
+  last_error_at: null,
+  last_error: null,
+}
+
 /** What was taken out of a destination's queue. */
 export interface TakenDeliveries {
   destination_id: string
