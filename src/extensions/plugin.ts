@@ -115,7 +115,10 @@ export function listPluginUses(
 }
 
 /** Returns the call with what its plugins add. */
-const applyPlugins = <K extends Kind>(world: PluginWorld, call: Work[K]['call']): Work[K]['call'] =>
+export const applyPlugins = <K extends Kind>(
+  world: PluginWorld,
+  call: Work[K]['call'],
+): Work[K]['call'] =>
   listPluginUses(world, call).reduce(
     (extended, { plugin, options }) => plugin.before?.(extended, options) ?? extended,
     call as Work[Kind]['call'],

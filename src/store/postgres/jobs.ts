@@ -75,6 +75,8 @@ export class ClaimedJobs implements Jobs {
   #settling: Promise<void> | null = null
   #lastRecord: number | null = null
   #lastSighting: string | null = null
+  /** When what was listed last was seen, by its name. */
+  #sightings = new Map<string, string>()
 
   constructor(pool: SQL, node: Claimant, ticks: () => number) {
     this.#pool = pool
@@ -140,11 +142,17 @@ export class ClaimedJobs implements Jobs {
   }
 
   async listSightings(): Promise<string[]> {
+    const after = this.#lastSighting
     const rows = await answerWithin(PATIENCE.read, () =>
-      run<{ name: string | null; now: string }>(this.#pool, LIST_SIGHTINGS, [this.#lastSighting]),
+      run<SightingRow>(this.#pool, LIST_SIGHTINGS, [after]),
     )
+    const known = this.#sightings
     this.#lastSighting = rows[0]?.now ?? null
-    return rows.flatMap(({ name }) => name ?? [])
+    this.#sightings = new Map(
+      rows.flatMap(({ name, seen_at }) => (name === null ? [] : [[name, seen_at]])),
+    )
+    if (after === null) return []
+    return [...this.#sightings].flatMap(([name, at]) => (known.get(name) === at ? [] : name))
   }
 
   async #beat(): Promise<void> {
@@ -244,6 +252,14 @@ const LIST_USED_KEYS = `select key_hash, max(rowid) as last from generations
 const NOTE_SIGHTING = `insert into sightings values (?, clock_timestamp())
   on conflict (name) do update set seen_at = excluded.seen_at`
 
-const LIST_SIGHTINGS = `select name, asked.now::text as now
+interface SightingRow {
+  name: string | null
+  seen_at: string
+  now: string
+}
+
+// One that was seen before the last look may have been written after it.
+const LIST_SIGHTINGS = `select name, seen_at::text as seen_at, asked.now::text as now
   from (select clock_timestamp() as now) as asked
-  left join sightings on seen_at > ?::timestamptz`
+  left join sightings on seen_at > coalesce(?::timestamptz, asked.now) - interval '10 seconds'
+  order by seen_at`

@@ -439,6 +439,25 @@ if (await hasPostgres()) {
       { name: 'empty local' },
     ])
   })
+
+  test('what another server sees is told once, also where it is written after a look', async () => {
+    const [{ gateway }] = await openTwo()
+    const look = () => gateway.jobs?.listSightings()
+    const see = (name: string) =>
+      postgres.run(`insert into gateway.sightings values ('${name}', clock_timestamp())
+        on conflict (name) do update set seen_at = excluded.seen_at`)
+    await see('empty before')
+    expect(await look()).toEqual([])
+    await postgres.run('begin')
+    await see('empty late')
+    expect(await look()).toEqual([])
+    await postgres.run('commit')
+    expect(await look()).toEqual(['empty late'])
+    expect(await look()).toEqual([])
+    for (const name of ['answers late', 'empty late']) await see(name)
+    expect(await look()).toEqual(['answers late', 'empty late'])
+    expect(await look()).toEqual([])
+  })
 } else
   describe('work over Postgres', () => {
     test.skip('Postgres is not installed, and cannot be', () => undefined)
