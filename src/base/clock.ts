@@ -141,3 +141,17 @@ export async function awaitWithin<Value>(
     timeout.stop()
   }
 }
+
+/** In milliseconds, before what a store did not take is written again. */
+export const WRITE_PAUSES = [200, 1_000, 5_000, 30_000]
+
+/** Writes what must not be lost: again where a store is away for a moment. Throws what it says last. */
+export async function repeatWrite<Result>(write: () => Promise<Result>): Promise<Result> {
+  for (const pause of WRITE_PAUSES)
+    try {
+      return await write()
+    } catch {
+      await Bun.sleep(pause)
+    }
+  return write()
+}

@@ -598,7 +598,7 @@ function requireWork<K extends Kind>(kind: K, slug: string, found: Model): Model
   return model
 }
 
-// Nobody knows what it does: its provider will say if it does something else.
+// What a model that no list has answers with is not known: its provider refuses what it cannot do.
 const assumeOutput = (model: Model, output: string): Model =>
   output === 'text' || model.output_modalities.join() !== 'text'
     ? model

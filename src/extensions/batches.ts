@@ -32,7 +32,7 @@ export async function createBatch(world: BatchWorld, actor: Actor, input: NewBat
   try {
     await world.store.batches.insert(batch, auditBatch(world, actor, null, batch))
   } catch (thrown) {
-    // A refused one leaves no file of its own, which would take quota. Others may be there all the same.
+    // A refused one leaves no file, which would take quota. Where the store was away it may be there.
     const isRefused = thrown instanceof GatewayError && thrown.status < 500
     if (input.requests && isRefused)
       await deleteFile(world, actor, input_file_id).catch(() => undefined)

@@ -294,7 +294,7 @@ interface IdleConnection {
 interface PoolOptions {
   settings: ConnectionSettings
   idle: IdleCount
-  /** Is told when no request has come for as long as connections are kept. Null: nobody is. */
+  /** Told when no request has come for as long as connections are kept; null for nobody. */
   onUnused: (() => void) | null
 }
 

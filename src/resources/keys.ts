@@ -225,7 +225,7 @@ export async function updateKey(
   change: KeyChange,
 ) {
   const key = requireManagedKey(world, actor, hash)
-  // Whoever bounds it may do so at this moment.
+  // An administrator may bound it meanwhile: the store judges again.
   const judge =
     actor.kind === 'member' ? (now: ChangingKey) => refuseLoosening(now, change) : undefined
   judge?.(key)

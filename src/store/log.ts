@@ -107,7 +107,7 @@ export class Log {
   #writing: Turn | null = null
   /** Since when the block is being written; meaningless while none is. */
   #writingSince = 0
-  /** The block that took too long at a look, and the one that also did after a turn of the event loop. */
+  /** The block that took too long at a look, and the one that did so a turn of the loop later, too. */
   #suspect: Turn | null = null
   #late: Turn | null = null
   /** The block that is being written: its bytes, and what proves it. */

@@ -304,8 +304,8 @@ function readDefaults(): { memory: number; calls: number } {
 /** In milliseconds: how long a turn of the event loop should be at most. */
 const LONG_TURN = 20
 
-/** In milliseconds: a turn that was longer is no load. The process stood still, and nobody waited for it. */
-const LONGEST_TURN = 500
+/** In milliseconds: in a turn that was longer the process stood still. The rest of it is no load. */
+const STANDSTILL = 500
 
 /** How many calls begin in one turn: at first, at least and at most. */
 const FIRST = 32
@@ -365,7 +365,7 @@ export class Turns {
   }
 
   get #now(): number {
-    return this.#passed + Math.min(this.#world.now() - this.#startedAt, LONGEST_TURN)
+    return this.#passed + Math.min(this.#world.now() - this.#startedAt, STANDSTILL)
   }
 
   /** Returns null if a call may begin now, and a promise of its turn otherwise. */
@@ -392,7 +392,7 @@ export class Turns {
 
   readonly #startNext = (): void => {
     const length = this.#world.now() - this.#startedAt
-    this.#passed += Math.min(length, LONGEST_TURN)
+    this.#passed += Math.min(length, STANDSTILL)
     this.#adapt(length)
     this.#left = Math.max(this.#size, Math.min(MOST_FOR_REFUSALS, this.#refused))
     this.#refused = 0

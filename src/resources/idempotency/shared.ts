@@ -1,3 +1,4 @@
+import { repeatWrite, WRITE_PAUSES } from '../../base/clock.ts'
 import type { Ids } from '../../base/ids.ts'
 import type { Seal } from '../../base/seal.ts'
 import type { KeptAnswer, KeptCall, OtherMemory, ToldCall } from './calls.ts'
@@ -33,9 +34,6 @@ interface SharedWorld {
 const LONGEST = 8 * 1024 * 1024
 const MIB = 1024 * 1024
 
-/** In milliseconds, before what was not written is written again: all are told of an end. */
-const PAUSES = [200, 1_000, 5_000, 30_000]
-
 /**
  * Remembers calls under clients’ keys with all servers of a store: one that another server makes, or
  * has made, is not made here. Where its answer is not to be had the call counts as new: what the
@@ -56,7 +54,7 @@ export function rememberTogether(world: SharedWorld, calls: StoredCalls): OtherM
   /** What may be noted as begun, though it was not: the store did not say so in time. */
   const unheard = new Set<string>()
   const forget = async (name: string) => {
-    for (const pause of PAUSES) {
+    for (const pause of WRITE_PAUSES) {
       await Bun.sleep(pause)
       if (!unheard.has(name)) return
       await calls.end(name, null).catch(() => undefined)
@@ -75,14 +73,8 @@ export function rememberTogether(world: SharedWorld, calls: StoredCalls): OtherM
       })
       return known && openCall(world, name, known)
     },
-    async end(name, answer) {
-      for (const pause of PAUSES)
-        try {
-          return await write(name, answer)
-        } catch {
-          await Bun.sleep(pause)
-        }
-    },
+    // All servers are told of an end.
+    end: (name, answer) => repeatWrite(() => write(name, answer)).catch(() => undefined),
   }
 }
 

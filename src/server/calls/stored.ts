@@ -1,4 +1,5 @@
 import type { Gateway } from '../../app/gateway.ts'
+import { repeatWrite } from '../../base/clock.ts'
 import { GatewayError, invalid } from '../../base/errors.ts'
 import type { Json } from '../../base/json.ts'
 import { infer } from '../../engine/infer.ts'
@@ -174,20 +175,6 @@ export async function answerLater(
       leavePlace?.()
     })
   return queued
-}
-
-/** In milliseconds, before the end of a response is written again: it is paid for. */
-const PAUSES = [200, 1_000, 5_000, 30_000]
-
-/** Writes what the store does not take at once, some times. Throws what it says last. */
-async function repeatWrite<Result>(write: () => Promise<Result>): Promise<Result> {
-  for (const pause of PAUSES)
-    try {
-      return await write()
-    } catch {
-      await Bun.sleep(pause)
-    }
-  return write()
 }
 
 /**

@@ -610,7 +610,7 @@ function dropForeignThoughts(call: TextCall, endpoint: Endpoint): TextCall {
     return maker !== undefined && !maker[1].test(names)
   }
   if (!call.messages.some(({ blocks }) => blocks.some(hasSome(isForeign)))) return call
-  return { ...call, messages: call.messages.map(message => dropIn(message, isForeign)) }
+  return { ...call, messages: call.messages.map(message => dropThoughts(message, isForeign)) }
 }
 
 type IsForeign = (detail: ReasoningDetail) => boolean
@@ -619,7 +619,7 @@ const hasSome = (isForeign: IsForeign) => (block: Block) =>
   block.type === 'reasoning' && (block.details?.some(isForeign) ?? false)
 
 // What was thought may stay where words go back: it is a text as any other.
-const dropIn = (message: Message, isForeign: IsForeign): Message => ({
+const dropThoughts = (message: Message, isForeign: IsForeign): Message => ({
   ...message,
   blocks: message.blocks.map(block => {
     if (block.type !== 'reasoning' || !block.details) return block
