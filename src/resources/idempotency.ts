@@ -114,7 +114,10 @@ const computeSecretEnd = ({ clock }: Pick<IdempotencyWorld, 'clock'>): string =>
 export const forgetSecrets = (world: IdempotencyWorld): Promise<void> =>
   world.store.idempotency.removeSecrets(computeSecretEnd(world))
 
-/** Keeps the answer to a change that has ended. One that may go better next time is forgotten. */
+/**
+ * Keeps the answer to a change that has ended. One that was not made is forgotten: found out anew it
+ * costs nothing, and kept by the thousand it would leave no room for the changes of others.
+ */
 export async function endChange(
   world: IdempotencyWorld,
   name: string,
@@ -122,7 +125,7 @@ export async function endChange(
 ): Promise<void> {
   const { idempotency } = world.store
   const { status } = response
-  if (isWorthRetrying(status)) return idempotency.remove(name)
+  if (status >= 400) return idempotency.remove(name)
   const made = findSecretHolder(response)
   // Where there is no room for the answer, a repetition is told what was made.
   if (made !== null) await keepSecret(world, name, response).catch(() => undefined)
@@ -202,10 +205,6 @@ export const endCall = (
   status: number | null,
 ): Promise<void> =>
   status === null ? idempotency.remove(name) : idempotency.finish(name, status, sealed)
-
-/** Whether the same request may end otherwise later: it was not done. */
-export const isWorthRetrying = (status: number): boolean =>
-  status >= 500 || [401, 402, 403, 408, 409, 413, 429].includes(status)
 
 /** Throws 503 where so much is remembered that there is no room for more. */
 export function checkRemembered(count: number): void {

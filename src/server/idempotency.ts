@@ -9,7 +9,6 @@ import {
   checkSameRequest,
   endCall,
   endChange,
-  isWorthRetrying,
   type KeptResponse,
   stillRunning,
 } from '../resources/idempotency.ts'
@@ -203,6 +202,10 @@ async function callOnce(
     throw thrown
   }
 }
+
+/** Whether the same call may end otherwise later: it was not made. */
+const isWorthRetrying = (status: number): boolean =>
+  status >= 500 || [401, 402, 403, 408, 409, 413, 429].includes(status)
 
 /**
  * Notes in the store that a call begins. Returns what notes its status; null: it may be made again.

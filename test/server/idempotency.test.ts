@@ -125,17 +125,25 @@ describe('C-17 a change', () => {
     })
   })
 
-  test('that was refused may be made later; one that cannot succeed answers the same', async () => {
-    await using own = await openHouse()
-    const { ask } = own
-    const wrong = await ask('/keys', { name: '' })
-    expect(wrong.status).toBe(400)
-    expect(await ask('/keys', { name: '' })).toEqual({ ...wrong, isReplayed: true })
-    const denied = { as: own.keys.inference, key: 'denied' }
-    expect((await ask('/keys', { name: 'ci' }, denied)).status).toBe(403)
-    expect(await ask('/keys', { name: 'ci' }, denied)).toMatchObject({
-      ...{ status: 403, isReplayed: false },
-    })
+  test('that was refused may be made later, and takes no room', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'gateway-i-'))
+    rooms.push(data)
+    await using own = await openHouse({ data })
+    const asked = [
+      { path: '/keys', body: { name: '' }, status: 400 },
+      { path: '/nowhere', body: {}, status: 404 },
+      { path: '/keys', body: { name: 'ci' }, as: own.keys.inference, status: 403 },
+    ]
+    for (const { path, body, as, status } of asked)
+      for (const _ of ['first', 'second'])
+        expect(await own.ask(path, body, as ? { as } : {})).toMatchObject({
+          status,
+          isReplayed: false,
+        })
+    const database = openDatabase(data)
+    expect(database.query('select * from idempotency').all()).toEqual([])
+    database.close()
+    expect((await own.ask('/keys', { name: 'ci' })).status).toBe(201)
   })
 
   test('is forgotten after 24 hours', async () => {
