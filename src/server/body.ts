@@ -1,11 +1,12 @@
 import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../base/body.ts'
-import { Timeout, yieldToEventLoop } from '../base/clock.ts'
+import { Timeout } from '../base/clock.ts'
 import { GatewayError, invalid, tooLarge } from '../base/errors.ts'
 import { findNearest } from '../base/nearest.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
+import { runAtOnce, runInTurns, type Work } from '../base/turns.ts'
 import { SMALL_BODY } from '../engine/traffic/admission.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { readSearchParams } from './headers.ts'
@@ -29,25 +30,39 @@ export function readBody<T extends TSchema>(request: Request, schema: T): Promis
 }
 
 /** Parses a body whose bytes are released: in turns, where it is large. */
-async function parseReleased<T extends TSchema>(bytes: Uint8Array, schema: T): Promise<Static<T>> {
-  const isLarge = bytes.length > LARGE_BODY
-  if (isLarge) await yieldToEventLoop()
+function parseReleased<T extends TSchema>(
+  bytes: Uint8Array,
+  schema: T,
+): Static<T> | Promise<Static<T>> {
+  const parsing = parseInSteps(bytes, schema)
+  return bytes.length > LARGE_BODY ? runInTurns(parsing) : runAtOnce(parsing)
+}
+
+function* parseInSteps<T extends TSchema>(bytes: Uint8Array, schema: T): Work<Static<T>> {
+  yield
   const text = decodeBody(bytes)
   releaseBytes(bytes)
-  if (isLarge) await yieldToEventLoop()
+  yield
   const body = parseBodyText(schema, text)
-  if (isLarge) await yieldToEventLoop()
+  yield
   return body
 }
 
 /** Reads a body as it is. Throws 413 for a large one, and 408 for a slow one. */
-export async function readWholeBody(request: Request): Promise<Uint8Array<ArrayBuffer>> {
+export async function readWholeBody(request: Request): Promise<Uint8Array> {
   const bytes = await readBytes(request, asTheyCame)
   findConnection(request)?.finishBody()
-  return new Uint8Array(bytes)
+  return bytes
 }
 
 const asTheyCame = (bytes: Uint8Array): Uint8Array => bytes
+
+const wholeBodies = new WeakMap<Request, Uint8Array>()
+
+/** Has a request, which no connection sent, read as its body what was read of another: no copy. */
+export const bindWholeBody = (request: Request, bytes: Uint8Array): void => {
+  wholeBodies.set(request, bytes)
+}
 
 /** The most bytes that are read of the body of a request that needs no key. */
 const LARGEST_ANONYMOUS = 64 * 1024
@@ -134,6 +149,8 @@ function readBytes<Result>(request: Request, use: UseBytes<Result>): Promise<Res
   if (length > LARGEST_ANONYMOUS && length > getLargestBody(request))
     return Promise.reject(tooLarge())
   const connection = findConnection(request)
+  const whole = connection ? undefined : wholeBodies.get(request)
+  if (whole) return Promise.resolve(whole).then(use)
   const seconds = connection?.bodySeconds ?? BODY_SECONDS
   const isCall = !connection || connection.isCall
   const pace = new Pace(seconds)

@@ -1,5 +1,6 @@
 import type { Gateway } from '../app/gateway.ts'
 import { conflict, invalid } from '../base/errors.ts'
+import { runInTurns, type Work } from '../base/turns.ts'
 import type { Region } from '../language/call.ts'
 import { type Actor, identify } from '../resources/actor.ts'
 import type { KeptAnswer, KeptCall } from '../resources/idempotency/calls.ts'
@@ -13,7 +14,7 @@ import {
   stillRunning,
 } from '../resources/idempotency.ts'
 import { dialects } from '../translation/dialects/registry.ts'
-import { readWholeBody } from './body.ts'
+import { bindWholeBody, readWholeBody } from './body.ts'
 import { createByteStream } from './byte-stream.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { isBehindDoor } from './doors.ts'
@@ -117,16 +118,29 @@ async function readKeyed(request: Request, actor: Actor, region: Region): Promis
   const body = await readWholeBody(request)
   const headers = new Headers(request.headers)
   headers.delete(IDEMPOTENCY_KEY)
-  const inner = new Request(url, { method, headers, ...(body.length > 0 ? { body } : {}) })
+  const inner = new Request(url, { method, headers })
   originals.set(inner, request)
+  bindWholeBody(inner, body)
   // Not the host: one that retries may reach us by another name.
   const { pathname, search } = new URL(url)
   const asked = `${method} ${pathname}${search} ${region}\n`
   return {
     name: Bun.CryptoHasher.hash('sha256', JSON.stringify([actor.key_hash, key]), 'hex'),
-    fingerprint: new Bun.CryptoHasher('sha256').update(asked).update(body).digest('hex'),
+    fingerprint: await runInTurns(computeFingerprint(asked, body)),
     inner,
   }
+}
+
+/** In bytes: after so many others get their turn. */
+const HASHED_AT_ONCE = MIB
+
+function* computeFingerprint(asked: string, body: Uint8Array): Work<string> {
+  const hasher = new Bun.CryptoHasher('sha256').update(asked)
+  for (let from = 0; from < body.length; from += HASHED_AT_ONCE) {
+    hasher.update(body.subarray(from, from + HASHED_AT_ONCE))
+    yield
+  }
+  return hasher.digest('hex')
 }
 
 /** Makes a change once. Its answer is on disk before its client gets it. */

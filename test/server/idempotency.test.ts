@@ -466,3 +466,20 @@ const sendInPieces = (bytes: Uint8Array) =>
       controller.close()
     },
   })
+
+test('a body that is compressed is read under a key', async () => {
+  upstream.answer(() => completion('Hello'))
+  await using server = await startLocalServer(buildLocalConfig(upstream.url))
+  const call = () =>
+    server.fetch('/chat/completions', {
+      headers: {
+        'idempotency-key': 'coded',
+        ...{ 'content-encoding': 'gzip', 'content-type': 'application/json' },
+      },
+      method: 'POST',
+      body: Bun.gzipSync(JSON.stringify(CHAT)),
+    })
+  const [first, again] = [await call(), await call()]
+  expect([first.status, again.status]).toEqual([200, 200])
+  expect(again.headers.get('idempotency-replayed')).toBe('true')
+})
