@@ -9,7 +9,6 @@ import { UsdPerMillionTokens } from './config/prices.ts'
 import { Quirks } from './config/quirks.ts'
 import { SignInConfig } from './config/sign-in.ts'
 import { BucketConfig, PostgresConfig, ValkeyConfig } from './config/storage.ts'
-import { OtlpConfig } from './config/telemetry.ts'
 import {
   AgreedDataPolicy,
   DisabledToolsConfig,
@@ -33,6 +32,43 @@ import { ALL_PARAMETERS } from './language/parameters.ts'
 import { FINISH_REASONS } from './language/part.ts'
 import { INPUT_MODALITIES, OUTPUT_MODALITIES, QUANTIZATIONS } from './language/public-terms.data.ts'
 import { SERVICE_TIERS } from './language/routing.ts'
+
+/** Where the operator's own collector is, and what it is told. */
+const OtlpConfig = Type.Object(
+  {
+    endpoint: Type.String({
+      pattern: '^https?://[^\\s#]+$',
+      maxLength: 2_048,
+      description:
+        'The address of an OpenTelemetry collector (OTLP/HTTP), without /v1/traces and /v1/metrics',
+      title: 'an http or https URL',
+    }),
+    headers: Type.Record(
+      Type.String({ pattern: "^[\\w!#$%&'*+.^`|~-]{1,200}$" }),
+      Type.String({ pattern: '^[\\t\\x20-\\x7e]{0,8192}$' }),
+      { default: {}, maxProperties: 50, description: 'Headers of each request, as for its key' },
+    ),
+    traces: Type.Boolean({ default: true, description: 'Whether it is told of every call' }),
+    content: Type.Boolean({
+      default: false,
+      description: 'Whether traces have what was asked and answered',
+    }),
+    sampling_rate: Type.Number({
+      default: 1,
+      minimum: 0.0001,
+      maximum: 1,
+      description: 'The share of sessions that it is told of',
+    }),
+    metrics: Type.Boolean({ default: true, description: 'Whether it is sent the metrics' }),
+    metrics_seconds: Type.Number({
+      default: 60,
+      minimum: 0.1,
+      maximum: 86_400,
+      description: 'The time from one export of metrics to the next',
+    }),
+  },
+  closed,
+)
 
 const Text = (description: string) => Type.String({ minLength: 1, description })
 const Hosts = (description: string) => Type.Array(Type.String({ minLength: 1 }), { description })

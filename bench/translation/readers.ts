@@ -1,5 +1,5 @@
-import { AwsEventStreamScanner } from '../../src/network/aws-event-stream.ts'
 import type { FrameScanner } from '../../src/network/part-stream.ts'
+import { AwsEventStreamScanner } from '../../src/network/part-stream.ts'
 import { SseScanner } from '../../src/network/sse.ts'
 import type { Frame, Framing, Reader } from '../../src/translation/protocols/protocol.ts'
 import { protocols } from '../../src/translation/protocols/registry.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Json, readObject, readObjects } from '../../src/base/json.ts'
-import { AwsEventStreamScanner } from '../../src/network/aws-event-stream.ts'
+import { AwsEventStreamScanner } from '../../src/network/part-stream.ts'
 import {
   buildModels,
   hasRecordings,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { AwsEventStreamScanner } from '../../src/network/aws-event-stream.ts'
+import { AwsEventStreamScanner } from '../../src/network/part-stream.ts'
 import type { Frame } from '../../src/translation/protocols/protocol.ts'
 import { awsEvent } from '../support/aws-event-stream.ts'
 import { SHARED } from '../support/shared.ts'

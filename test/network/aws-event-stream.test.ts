@@ -1,6 +1,6 @@
 import { describe, expect, spyOn, test } from 'bun:test'
 import { GatewayError } from '../../src/base/errors.ts'
-import { AwsEventStreamScanner } from '../../src/network/aws-event-stream.ts'
+import { AwsEventStreamScanner } from '../../src/network/part-stream.ts'
 import type { Frame } from '../../src/translation/protocols/protocol.ts'
 import {
   awsError,

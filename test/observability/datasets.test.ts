@@ -3,12 +3,13 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { requireValid } from '../../src/base/body.ts'
 import { ActivityQuery, getActivity } from '../../src/observability/activity.ts'
 import { getBenchmarks, getTaskClassifications } from '../../src/observability/benchmarks.ts'
-import { AppRankingsQuery, getAppRankings } from '../../src/observability/datasets/app-rankings.ts'
+import { getSessionCost, SessionCostQuery } from '../../src/observability/datasets/session-cost.ts'
 import {
+  AppRankingsQuery,
+  getAppRankings,
   getRankingsDaily,
   type RankingsDailyQuery,
-} from '../../src/observability/datasets/rankings-daily.ts'
-import { getSessionCost, SessionCostQuery } from '../../src/observability/datasets/session-cost.ts'
+} from '../../src/observability/datasets.ts'
 import type { Generation } from '../../src/observability/generations/store.ts'
 import { type Actor, getOperator } from '../../src/resources/actor.ts'
 import { createOtherWorkspace, TestClock, testGateway } from '../support/gateway.ts'

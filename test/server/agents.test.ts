@@ -6,7 +6,7 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { type Json, parseObject, readObject, readObjects } from '../../src/base/json.ts'
 import { AGENTS } from '../../src/cli/commands/agent.ts'
-import { AwsEventStreamScanner } from '../../src/network/aws-event-stream.ts'
+import { AwsEventStreamScanner } from '../../src/network/part-stream.ts'
 import { createApp } from '../../src/server/app.ts'
 import {
   type FakeProviderServer,

@@ -12,7 +12,6 @@ import { searchText } from '../../limits/patterns/search.ts'
 import { getPatternProgram } from '../../limits/patterns.ts'
 import { resolveHost } from '../../network/egress.ts'
 import { checkUntrustedUrl } from '../../network/untrusted-url.ts'
-import { HOSTILE_URLS } from './hostile-urls.data.ts'
 import { CANARY, CUTS, type Trial } from './trial.ts'
 
 /** A promise, and how it is tried here. */
@@ -348,4 +347,43 @@ export const PROMISES: Promised[] = [
   { id: 'P10', promise: 'secrets do not leave', run: trySecrets },
   { id: 'P2', promise: 'the bill equals the ledger', run: tryBooks },
   { id: 'P15', promise: 'the binary is the one that was tested', run: tryBinary },
+]
+
+/** URLs of hosts inside, as callers have written them to get past a gateway. */
+const HOSTILE_URLS = [
+  'file:///etc/passwd',
+  'data:text/plain,x',
+  'ftp://127.0.0.1/',
+  'gopher://127.0.0.1/',
+  'http://127.0.0.1/',
+  'http://127.1/',
+  'http://2130706433/',
+  'http://0x7f000001/',
+  'http://017700000001/',
+  'http://0.0.0.0/',
+  'http://localhost/',
+  'http://localhost./',
+  'http://a.localhost/',
+  'http://10.0.0.1/',
+  'http://172.16.0.1/',
+  'http://192.168.0.1/',
+  'http://169.254.169.254/latest/meta-data/',
+  'http://100.64.0.1/',
+  'http://198.18.0.1/',
+  'http://224.0.0.1/',
+  'http://240.0.0.1/',
+  'http://255.255.255.255/',
+  'http://[::]/',
+  'http://[::1]/',
+  'http://[fc00::1]/',
+  'http://[fe80::1]/',
+  'http://[::ffff:127.0.0.1]/',
+  'http://[64:ff9b::7f00:1]/',
+  'http://[2002:7f00:1::]/',
+  'http://user:password@127.0.0.1/',
+  'http://127.0.0.1:22/',
+  'http://127.0.0.1:6379/',
+  'http://１２７.0.0.1/',
+  'http://127。0。0。1/',
+  'http:\\\\127.0.0.1/',
 ]

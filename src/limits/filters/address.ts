@@ -1,7 +1,17 @@
-import { STATES, STREET_TYPES } from './address.data.ts'
 import { seekBlank } from './anchors.ts'
 import { areDigits, type Builtin, isDigit, toAlphabet } from './builtin.ts'
 import { LABELS } from './labels.data.ts'
+
+/** The last words of English street names, with the usual abbreviations. */
+const STREET_TYPES =
+  'Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square' +
+  '|Sq|Terrace|Ter|Way|Parkway|Pkwy|Circle|Cir|Highway|Hwy|Close|Crescent|Cres|Gardens' +
+  '|Mews|Row|Alley'
+
+/** The two letters of the states and territories of the United States (USPS Publication 28). */
+const STATES =
+  'A[KLRZ]|C[AOT]|D[CE]|FL|G[AU]|HI|I[ADLN]|K[SY]|LA|M[ADEINOST]|N[CDEHJMVY]|O[HKR]' +
+  '|P[AR]|RI|S[CD]|T[NX]|UT|V[AIT]|W[AIVY]'
 
 const NAME = "(?:\\p{Lu}[\\p{L}'’.-]*|\\d{1,3}(?:st|nd|rd|th))"
 const CITY = "\\p{Lu}[\\p{L}'’.-]*(?: \\p{Lu}[\\p{L}'’.-]*){0,2}"

@@ -5,12 +5,13 @@ import {
   getTaskClassifications,
   TaskQuery,
 } from '../../observability/benchmarks.ts'
-import { AppRankingsQuery, getAppRankings } from '../../observability/datasets/app-rankings.ts'
+import { getSessionCost, SessionCostQuery } from '../../observability/datasets/session-cost.ts'
 import {
+  AppRankingsQuery,
+  getAppRankings,
   getRankingsDaily,
   RankingsDailyQuery,
-} from '../../observability/datasets/rankings-daily.ts'
-import { getSessionCost, SessionCostQuery } from '../../observability/datasets/session-cost.ts'
+} from '../../observability/datasets.ts'
 import { defineOperation } from '../../resources/operation.ts'
 import { defineResource } from '../resource.ts'
 

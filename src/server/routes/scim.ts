@@ -13,13 +13,6 @@ import { list, Name } from '../../base/schema-builders.ts'
 import type { Actor } from '../../resources/actor.ts'
 import type { ResourceType } from '../../resources/scim/attributes.ts'
 import {
-  describeServiceProvider,
-  getResourceType,
-  getSchema,
-  listResourceTypes,
-  listSchemas,
-} from '../../resources/scim/discovery.ts'
-import {
   createScimGroup,
   deleteScimGroup,
   getScimGroup,
@@ -43,6 +36,11 @@ import {
 } from '../../resources/scim/users.ts'
 import {
   buildListResponse,
+  describeServiceProvider,
+  getResourceType,
+  getSchema,
+  listResourceTypes,
+  listSchemas,
   searchScim,
   searchScimGroups,
   searchScimUsers,

@@ -1,13 +1,28 @@
 import type { Kysely, Selectable } from 'kysely'
-import { notFound } from '../../base/errors.ts'
-import { checkUnfinished } from '../../extensions/batches/quota.ts'
-import type { Batch, BatchRange, BatchStatus, BatchStore } from '../../extensions/batches/store.ts'
+import { GatewayError, notFound } from '../../base/errors.ts'
+import {
+  type Batch,
+  type BatchRange,
+  type BatchStatus,
+  type BatchStore,
+  MOST_UNFINISHED,
+} from '../../extensions/batches/store.ts'
 import type { BatchResult } from '../../observability/generations/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { createRemoval } from './evictions.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
 import { check, follow, prepare, type Statement, toColumns, type Write } from './write.ts'
+
+/** Throws 429 where a workspace has as many unfinished batches as it may. */
+function checkUnfinished(count: number): void {
+  if (count >= MOST_UNFINISHED)
+    throw new GatewayError(
+      'rate_limit_exceeded',
+      `A workspace may have ${MOST_UNFINISHED} unfinished batches`,
+      { retryAfter: 60 },
+    )
+}
 
 /** How many results one transaction removes. */
 const REMOVED_AT_ONCE = 1_000

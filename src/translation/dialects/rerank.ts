@@ -1,19 +1,63 @@
+import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '../../base/errors.ts'
 import { omitUndefined } from '../../base/json.ts'
 import { toUsd } from '../../base/money.ts'
+import {
+  Content,
+  closed,
+  list,
+  open,
+  optional,
+  SomeContent,
+  SomeName,
+} from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { RerankCall, RerankDocument, RerankPart } from '../../language/rerank.ts'
 import { countInputTokens, type Receipt } from '../../language/usage.ts'
 import type { Actor } from '../../resources/actor.ts'
 import type { CallContext, Dialect } from './dialect.ts'
-import { type RerankDocument as DocumentBody, RerankRequest } from './rerank/schema.ts'
 import {
   buildCallBase,
   CONVERSATION_FIELDS,
   readExtraFields,
   refuseConversationFields,
+  routingFields,
 } from './routing.ts'
+import { dryRunFields } from './schema.ts'
 import type { DialectWorld } from './world.ts'
+
+/**
+ * The rerank request (specification E4, wire reference B.3). Fields that are not named here are
+ * forwarded unchanged.
+ */
+
+/** The most documents of a call: Cohere and Voyage accept as many, others more or fewer. */
+const MAX_DOCUMENTS = 10_000
+
+const DocumentBody = Type.Union([
+  Content,
+  Type.Object({ text: optional(Content), image: optional(SomeContent) }, open),
+])
+type DocumentBody = Static<typeof DocumentBody>
+
+const { user, session_id, trace, provider } = routingFields
+
+/** The body of `POST /rerank`. */
+const RerankRequest = Type.Object(
+  {
+    model: SomeName,
+    query: SomeContent,
+    documents: list(DocumentBody, { minItems: 1, maxItems: MAX_DOCUMENTS }),
+    top_n: optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+    provider,
+    user,
+    session_id,
+    trace,
+    debug: optional(Type.Object(dryRunFields, closed)),
+  },
+  open,
+)
+type RerankRequest = Static<typeof RerankRequest>
 
 type Ranking = Extract<RerankPart, { type: 'ranking' }>
 

@@ -5,7 +5,6 @@ import type { Params, ResponseFormat } from '../../language/params.ts'
 import type { ToolChoice } from '../../language/tool.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import { checkCalls } from './calls.ts'
-import { getCapabilities } from './cohere-chat/capabilities.data.ts'
 import { readFailure } from './cohere-chat/failure.ts'
 import { createToolNames, renderDocuments, renderMessages } from './cohere-chat/messages.ts'
 import { EventReader, parseAnswer } from './cohere-chat/reader.ts'
@@ -180,3 +179,25 @@ export const cohereChat: Protocol<'text'> = checkCalls({
   createReader: (call, { provider }) => new EventReader(call, provider.finish_reasons),
   readFailure,
 })
+
+/** What a Cohere model supports. */
+interface Capabilities {
+  /** Whether it accepts `thinking`. Models that do not think refuse it. */
+  supportsThinking: boolean
+}
+
+/** What the newest models support, and every model that is not listed. */
+const NEWEST: Capabilities = { supportsThinking: true }
+
+const WITHOUT_THINKING: Capabilities = { supportsThinking: false }
+
+/** Maps the provider's model name to capabilities. The first match wins. */
+const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
+  [/^command-(r|light|nightly)/, WITHOUT_THINKING],
+  [/^command(-a-(03-2025|vision|translate).*)?$/, WITHOUT_THINKING],
+  [/^(c4ai-)?aya-/, WITHOUT_THINKING],
+]
+
+/** Returns the capabilities of the endpoint's model. */
+const getCapabilities = ({ upstreamModel }: Endpoint): Capabilities =>
+  CAPABILITIES.find(([model]) => model.test(upstreamModel))?.[1] ?? NEWEST

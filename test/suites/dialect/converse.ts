@@ -1,5 +1,5 @@
 import { isObject, type Json, readObject, readObjects, readString } from '../../../src/base/json.ts'
-import { AwsEventStreamScanner } from '../../../src/network/aws-event-stream.ts'
+import { AwsEventStreamScanner } from '../../../src/network/part-stream.ts'
 import type { Frame } from '../../../src/translation/protocols/protocol.ts'
 import type { Reading, RefusalReading, Sample } from '../dialect.ts'
 

@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import type { TextPart } from '../../../src/language/part.ts'
 import { countInputTokens, countOutputTokens } from '../../../src/language/usage.ts'
-import { parseAnswer } from '../../../src/translation/protocols/anthropic-messages/reader.ts'
-import { anthropicMessages } from '../../../src/translation/protocols/anthropic-messages.ts'
+import {
+  anthropicMessages,
+  parseAnswer,
+} from '../../../src/translation/protocols/anthropic-messages.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { collectParts } from '../../support/parts.ts'
 import { hasRecordings, listRecordings, type Recording } from '../../support/recordings.ts'

@@ -8,7 +8,7 @@ import {
   type Usage,
 } from '../../../src/language/usage.ts'
 import { computeCost, toExactPrices } from '../../../src/resources/prices.ts'
-import { readUsage as anthropic } from '../../../src/translation/protocols/anthropic-messages/reader.ts'
+import { readUsage as anthropic } from '../../../src/translation/protocols/anthropic-messages.ts'
 import { readUsage as bedrock } from '../../../src/translation/protocols/bedrock-converse.ts'
 import { readUsage as cohere } from '../../../src/translation/protocols/cohere-chat/reader.ts'
 import { readUsage as gemini } from '../../../src/translation/protocols/gemini/usage.ts'

@@ -18,7 +18,7 @@ import { AnyObject, dryRunFields, MAX_TOOLS } from '../schema.ts'
 
 /**
  * The Responses request (specification E3, wire reference D.1). Fields that are not named here are
- * kept for providers of the same API. `items.ts` checks the items of `input`, each by its type.
+ * kept for providers of the same API. `request.ts` checks the items of `input`, each by its type.
  */
 
 const { model, temperature, top_p, top_k, frequency_penalty, presence_penalty, top_logprobs } =

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { deflateSync } from 'node:zlib'
-import { checkPictures } from '../../../../src/engine/kinds/image/pictures.ts'
+import { checkPictures } from '../../../../src/engine/kinds/image.ts'
 import type { ImageParams, Picture } from '../../../../src/language/image.ts'
 import type { UpstreamWorld } from '../../../../src/network/world.ts'
 import { buildEndpoint, buildImageCall } from '../../../support/call.ts'

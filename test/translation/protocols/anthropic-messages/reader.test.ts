@@ -2,8 +2,10 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../../src/base/errors.ts'
 import type { TextCall } from '../../../../src/language/call.ts'
 import type { TextPart } from '../../../../src/language/part.ts'
-import { parseAnswer } from '../../../../src/translation/protocols/anthropic-messages/reader.ts'
-import { anthropicMessages } from '../../../../src/translation/protocols/anthropic-messages.ts'
+import {
+  anthropicMessages,
+  parseAnswer,
+} from '../../../../src/translation/protocols/anthropic-messages.ts'
 import { buildEndpoint, buildTextCall } from '../../../support/call.ts'
 import { collectParts } from '../../../support/parts.ts'
 

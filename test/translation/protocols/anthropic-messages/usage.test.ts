@@ -1,9 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { countInputTokens, countOutputTokens } from '../../../../src/language/usage.ts'
-import {
-  mergeUsage,
-  readUsage,
-} from '../../../../src/translation/protocols/anthropic-messages/reader.ts'
+import { mergeUsage, readUsage } from '../../../../src/translation/protocols/anthropic-messages.ts'
 
 const totals = (given: unknown) => {
   const usage = readUsage(given)

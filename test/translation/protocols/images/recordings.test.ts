@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { checkPictures } from '../../../../src/engine/kinds/image/pictures.ts'
+import { checkPictures } from '../../../../src/engine/kinds/image.ts'
 import type { UpstreamWorld } from '../../../../src/network/world.ts'
 import { openaiImages } from '../../../../src/translation/protocols/images/openai.ts'
 import { buildEndpoint, buildImageCall } from '../../../support/call.ts'
