@@ -18,6 +18,9 @@ export async function runInTurns<T>(work: Work<T>): Promise<T> {
   }
 }
 
+/** Resolves in a turn of the event loop that is for this caller alone: who waits has one in turn. */
+export const takeTurn = (): Promise<void> => eventLoop.waitForTurn()
+
 /** Does a work to its end at once. Only for short texts. */
 export function runAtOnce<T>(work: Work<T>): T {
   for (let step = work.next(); ; step = work.next()) if (step.done) return step.value

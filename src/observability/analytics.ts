@@ -1,4 +1,5 @@
 import { compareTexts } from '../base/sorting.ts'
+import { runInTurns, sortInTurns } from '../base/turns.ts'
 import { type Actor, canManageAll } from '../resources/actor.ts'
 import type { ActivityWorld } from './activity.ts'
 import { DIMENSIONS, type Dimension } from './analytics/dimensions.ts'
@@ -54,7 +55,7 @@ export async function queryAnalytics(world: ActivityWorld, actor: Actor, body: A
   const scoped = { ...query, conditions: [...query.conditions, ...listOwn(world, actor)] }
   const { groups, gaps } = await collectGroups(world, reading, scoped)
   const warnings = [...listWarnings(world, query.conditions), ...gaps]
-  const sorted = sortGroups(groups, query)
+  const sorted = await sortGroups(groups, query)
   const kept = limitGroups(sorted, query)
   const labels = await findLabels(world, actor, query.dimensions, kept)
   return {
@@ -230,17 +231,21 @@ async function createAppFinder(
   return call => String(ids.get(identifyApp(call)?.identity ?? '') ?? 0)
 }
 
-function sortGroups(groups: ResultGroup[], query: CheckedQuery): ResultGroup[] {
+/** Sorts in turns: a query has up to 50,000 groups. */
+async function sortGroups(groups: ResultGroup[], query: CheckedQuery): Promise<ResultGroup[]> {
   const { field, direction } = query.order
   const read = createOrderReader(field, query)
-  const keyed = groups.map(group => ({ group, key: read(group) }))
-  keyed.sort(
-    (a, b) =>
-      direction * compareKeys(a.key, b.key) ||
-      compareTexts(b.group.date ?? '', a.group.date ?? '') ||
-      compareTexts(JSON.stringify(a.group.values), JSON.stringify(b.group.values)),
-  )
-  return keyed.map(({ group }) => group)
+  const keyed = groups.map(group => ({
+    ...{ group, key: read(group), date: group.date ?? '' },
+    name: JSON.stringify(group.values),
+  }))
+  type Keyed = (typeof keyed)[number]
+  const compare = (a: Keyed, b: Keyed) =>
+    direction * compareKeys(a.key, b.key) ||
+    compareTexts(b.date, a.date) ||
+    compareTexts(a.name, b.name)
+  const sorted = await runInTurns(sortInTurns(keyed, compare))
+  return sorted.map(({ group }) => group)
 }
 
 type OrderKey = string | number | null

@@ -1,5 +1,6 @@
-import { type Clock, isLongTurn, yieldToEventLoop } from '../../base/clock.ts'
+import { type Clock, isLongTurn } from '../../base/clock.ts'
 import { GatewayError } from '../../base/errors.ts'
+import { takeTurn } from '../../base/turns.ts'
 import {
   type CallFacts,
   type RollupReader,
@@ -45,6 +46,7 @@ export class Reading {
 
   /** Adds to the roll-ups what they do not have yet. Throws 408. */
   async rollUp(): Promise<void> {
+    await this.#begin()
     await rollUp(this.#world, () => this.#checkTime())
   }
 
@@ -61,6 +63,7 @@ export class Reading {
   /** Lists what all calls have of some dimensions. */
   async readAll(by: SumDimension[]): Promise<SumRow[]> {
     const { rollups } = this.#world.store
+    await this.#begin()
     const hours = await rollups.findHours()
     if (!hours) return []
     const [from, until] = [toDay(hours.first), toDay(hours.last) + 1]
@@ -83,8 +86,12 @@ export class Reading {
 
   async #takeTurns(): Promise<void> {
     this.#checkTime()
-    if (!isLongTurn(this.#world.clock, this.#turnStartedAt)) return
-    await yieldToEventLoop()
+    if (isLongTurn(this.#world.clock, this.#turnStartedAt)) await this.#begin()
+  }
+
+  // Readings have one turn after the other: of twenty at once, others wait no longer than for one.
+  async #begin(): Promise<void> {
+    await takeTurn()
     this.#turnStartedAt = this.#world.clock.ticks()
   }
 
