@@ -10,7 +10,7 @@ import type { CommonPart } from '../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { getPolicy, listAppliedGuardrails } from '../limits/effective.ts'
-import { retainsNothing } from '../limits/zdr.ts'
+import { mayRetainNothing } from '../limits/zdr.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { ExtensionWorld } from './world.ts'
 
@@ -52,7 +52,7 @@ export function isCacheable(
   actor: Actor,
   call: Work[Kind]['call'],
 ): boolean {
-  return !retainsNothing(getPolicy(world, actor).zdr, call)
+  return !mayRetainNothing(world, getPolicy(world, actor).zdr, call)
 }
 
 /**

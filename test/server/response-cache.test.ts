@@ -29,6 +29,7 @@ beforeAll(async () => {
 afterAll(() => upstream.close())
 
 const ON = { 'x-openrouter-cache': 'true' }
+const PRICED = { usd_per_million_tokens: { prompt: 1, completion: 2 } }
 const ASKED = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
 
 /** Opens a gateway whose upstream numbers its answers. */
@@ -217,6 +218,26 @@ describe('an answer that is kept', () => {
     await updateKey(gateway, operator, guarded.data.hash, { disabled: true })
     expect((await house.ask(ASKED, ON, { key })).status).toBe(401)
   })
+
+  test.each(['openai/careful', 'careful', 'openai/careful:nitro', 'openrouter/auto'])(
+    'is never kept under zero data retention of its author’s models, however they are named: %s',
+    async model => {
+      const data_policy = { training: false, retention_days: 0 }
+      await using house = await openHouse({
+        models: [
+          {
+            id: 'openai/careful',
+            endpoints: [{ provider: 'local', model: 'careful', ...PRICED, data_policy }],
+          },
+        ],
+      })
+      const { gateway, operator, keys } = house
+      const zero = await createGuardrail(gateway, operator, { name: 'Z', enforce_zdr_openai: true })
+      await assignKeys(gateway, operator, zero.data.id, { key_hashes: [keys.hash] })
+      expect(await house.ask({ ...ASKED, model })).toMatchObject({ status: 200, hit: null })
+      expect(gateway.traffic.responseCache.size).toBe(0)
+    },
+  )
 
   test('makes room for newer ones, and is kept in full as content', async () => {
     await using house = await openHouse({ response_cache: { max_mib: 1 } })

@@ -7,7 +7,7 @@ import type { Kind, Work } from '../../language/work.ts'
 import type { Guardrail } from '../../limits/guardrails/store.ts'
 import type { Policy } from '../../limits/policy-world.ts'
 import type { Service } from '../../limits/rules.ts'
-import { isInZdrGroup } from '../../limits/zdr.ts'
+import { type KnownModels, mayRetainNothing } from '../../limits/zdr.ts'
 import type { Endpoint, Model } from '../../resources/models/catalog.ts'
 import { buildTierName } from '../../resources/models/view.ts'
 import type { Prices } from '../../resources/prices.ts'
@@ -95,13 +95,17 @@ interface Sender {
  * Checks that a service may be sent a call: guardrails and the caller's `provider` bound it as they
  * bound an endpoint, by its provider and by what it does with data. Throws 403 otherwise.
  */
-export function requireService(run: Sender, service: Service): void {
-  const word = findExclusion(run, service)
+export function requireService(world: KnownModels, run: Sender, service: Service): void {
+  const word = findExclusion(world, run, service)
   if (word !== undefined) throw denyService(service, word)
 }
 
 /** Finds what keeps a call from a service: the word of `excluded_by`. */
-export function findExclusion({ call, policy }: Sender, service: Service): string | undefined {
+export function findExclusion(
+  world: KnownModels,
+  { call, policy }: Sender,
+  service: Service,
+): string | undefined {
   const endpoint = toEndpoint(service)
   const word = findExcludingPreference(endpoint, call)
   if (word !== undefined) return word
@@ -111,8 +115,7 @@ export function findExclusion({ call, policy }: Sender, service: Service): strin
   if (rule) return rule.excludedBy
   // A call to a model that may keep nothing is kept by nobody else on its way.
   const keeps = endpoint.data_policy.retention_days !== 0
-  const isZdr = call.models.some(model => isInZdrGroup(policy.zdr, model))
-  return keeps && isZdr ? 'data_policy:zdr' : undefined
+  return keeps && mayRetainNothing(world, policy.zdr, call) ? 'data_policy:zdr' : undefined
 }
 
 /** Fields of guardrails that name models: a service has none that calls could ask for. */

@@ -37,7 +37,7 @@ const TIMEOUT_SECONDS = 120
  */
 async function recognizeText(world: ToolWorld, run: Run, file: UnrecognizedFile): Promise<void> {
   const { report, parsed, pages } = file
-  requireService(run, findOcr(world.config))
+  requireService(world, run, findOcr(world.config))
   if (pages > MOST_PAGES)
     throw invalid(`${report.name}: expected at most ${MOST_PAGES} pages, found ${pages}`)
   const use = prepareUse(world, run, {

@@ -45,7 +45,7 @@ async function reviewCall(
   judge: Judge,
 ): Promise<GatewayError | null> {
   const provider = findProvider(world, judge)
-  requireService(run, { ...judge, name: 'moderation' })
+  requireService(world, run, { ...judge, name: 'moderation' })
   const input = call.messages.flatMap(({ blocks }) => blocks.flatMap(listTexts)).flatMap(cutText)
   if (input.reduce((sum, text) => sum + text.length, 0) > MOST_CHARACTERS)
     throw invalid('messages: expected at most 1 MiB of text, which is all that is moderated')

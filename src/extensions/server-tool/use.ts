@@ -137,7 +137,7 @@ function isForbidden(
 ): boolean {
   const service = tool.findService?.(world, options)
   if (!service) return false
-  const word = findExclusion(run, service)
+  const word = findExclusion(world, run, service)
   if (word === undefined) return false
   refuse(use, denyService(service, word).message)
   return true

@@ -6,7 +6,7 @@ import type { PipelineStage } from '../../../engine/plan/candidates.ts'
 import type { Run } from '../../../engine/run.ts'
 import type { DocumentText } from '../../../engine/traffic/read-documents.ts'
 import type { Block, Message, ParsedFile } from '../../../language/message.ts'
-import { retainsNothing } from '../../../limits/zdr.ts'
+import { mayRetainNothing } from '../../../limits/zdr.ts'
 import { fetchMissing } from '../../media.ts'
 import type { ExtensionWorld } from '../../world.ts'
 
@@ -23,14 +23,10 @@ interface Memory {
  * Recalls what a document says that the same key has sent before, for those clients and APIs that
  * do not send its annotation back. What a call wants nowhere retained is not remembered.
  */
-export function recall(
-  { traffic, config, clock }: ExtensionWorld,
-  run: Run,
-  way: 'text' | 'ocr',
-  data: string,
-): Memory {
+export function recall(world: ExtensionWorld, run: Run, way: 'text' | 'ocr', data: string): Memory {
+  const { traffic, config, clock } = world
   const most = config.plugins.read_documents_mib * MEBIBYTE
-  if (most === 0 || run.isDry || retainsNothing(run.policy.zdr, run.call)) return NOTHING
+  if (most === 0 || run.isDry || mayRetainNothing(world, run.policy.zdr, run.call)) return NOTHING
   const hash = Bun.CryptoHasher.hash('sha256', data, 'hex')
   const name = `${way} ${run.actor.key_hash ?? ''} ${hash}`
   return {
