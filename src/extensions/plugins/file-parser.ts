@@ -22,7 +22,13 @@ import type { ServerTool, ToolInvocation, ToolResult, ToolWorld } from '../serve
 import { findOcrObstacle, OCR_SERVICE } from '../tools/ocr-service.ts'
 import { runUse, ToolFailure, type UseLimit } from '../tools/use-limit.ts'
 import { describeStatus, readJson, sendToEngine } from '../tools/web-search/search.ts'
-import { hashFile, parseFiles, renderWords, type UnrecognizedFile } from './file-parser/parsing.ts'
+import {
+  checkWords,
+  hashFile,
+  parseFiles,
+  renderWords,
+  type UnrecognizedFile,
+} from './file-parser/parsing.ts'
 
 const NAME = OCR_SERVICE.name
 
@@ -312,6 +318,7 @@ async function prepareFiles(
   // A use of a tool is only paid if the call can be made beside it, with its files as text.
   if (unrecognized.length > 0) run.call = parsed
   for (const file of unrecognized) await recognizeText(world, run, file)
+  if (unrecognized.length > 0) checkWords(messages)
   return parsed
 }
 

@@ -1,6 +1,7 @@
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import { decodeMediaText, parseDataUrl, readCharset } from '../../../base/data-url.ts'
 import { GatewayError, invalid } from '../../../base/errors.ts'
+import { LARGEST_BODY } from '../../../base/schema-builders.ts'
 import type { MediaReference } from '../../../engine/kinds/media.ts'
 import type { PipelineStage } from '../../../engine/plan/candidates.ts'
 import type { Run } from '../../../engine/run.ts'
@@ -82,7 +83,8 @@ type FileBlock = Extract<Block, { type: 'file' }>
 
 /**
  * Parses the files of a conversation, each once, and returns it with their words beside them. Throws
- * 400 for what cannot be fetched or read. In a dry run nothing is fetched: such a file has no words.
+ * 400 for what cannot be fetched or read, and for too many words. In a dry run nothing is fetched:
+ * such a file has no words.
  */
 export async function parseFiles(
   world: ExtensionWorld,
@@ -93,7 +95,23 @@ export async function parseFiles(
   await parser.fetchFiles()
   const messages: Message[] = []
   for (const message of options.messages) messages.push(await parser.parseMessage(message))
+  checkWords(messages)
   return { messages, stage: buildStage(parser.reports), unrecognized: parser.unrecognized }
+}
+
+/**
+ * Throws 400 for more words of files than a body may have: a file is read once, but a model gets its
+ * words wherever it stands.
+ */
+export function checkWords(messages: Message[]): void {
+  let characters = 0
+  for (const { blocks } of messages)
+    for (const block of blocks)
+      if (block.type === 'file')
+        for (const words of block.parsed?.blocks ?? [])
+          if (words.type === 'text') characters += words.text.length
+  if (characters > LARGEST_BODY)
+    throw invalid(`The files of the request: expected at most ${LARGEST_BODY} characters of text`)
 }
 
 /** Computes what a file is known by in a conversation: the hash of what the client sent. */
