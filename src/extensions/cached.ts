@@ -130,7 +130,10 @@ async function endReplay(
   return ended ? [{ type: 'error', error: ended }, receipt] : [receipt]
 }
 
-/** Follows an answer on its way to the client, and keeps it if it ends well. */
+/**
+ * Follows an answer on its way to the client, and keeps it if it ends well: one that a limit has
+ * shortened would be given again when that has more.
+ */
 export function keepAnswer<K extends Kind>(
   world: ExtensionWorld,
   kind: K,
@@ -208,6 +211,7 @@ class AnswerKeeper {
   #readPart(part: AnswerPart<Kind>): void {
     if (part.type === 'error') this.#hasFailed = true
     if (part.type === 'receipt') this.#hasEnded = true
+    if (part.type === 'receipt' && part.isShortened) this.#hasFailed = true
     if (part.type !== 'finish') return
     if (part.reason === 'error') this.#hasFailed = true
     this.finish = { reason: part.reason, native: part.native }
