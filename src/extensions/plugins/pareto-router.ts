@@ -6,6 +6,7 @@ import { noRouterCandidates } from '../../engine/plan/refusal.ts'
 import {
   collectRequirements,
   type Exclusions,
+  findFreeLimit,
   listRouterCandidates,
   listTextModels,
   type RouterCandidate,
@@ -66,7 +67,7 @@ function decideParetoRoute(world: ExtensionWorld, asked: RouterInputs): RouterDe
     asked,
     collectRequirements(asked.call),
     excluded,
-    ({ id }) => findExclusion(scores.get(id), options),
+    model => findFreeLimit(world, model) ?? findExclusion(scores.get(model.id), options),
   )
   const priced = priceCandidates(candidates, scores, options)
   const frontier = listFrontier(priced)

@@ -151,4 +151,17 @@ describe('switchyard', () => {
     const routing = { max_price: { prompt: 2 } }
     expect(route(gateway, 'passthrough', [], { routing })).toBe('acme/unknown')
   })
+
+  test('leaves free variants alone if their calls are limited', async () => {
+    const free = { 'gift:free': { prompt: 0, completion: 0, score: 0.9 } }
+    const limits = { free_models: { requests_per_day: 1 } }
+    const default_model = 'acme/gift:free'
+    const limited = await open({ ...free, dear: MODELS.dear }, { default_model, limits })
+    for (let i = 0; i < 20; i++) expect(route(limited, 'random')).toBe('acme/dear')
+    expect(route(limited, 'passthrough')).toBe('acme/dear')
+    expect(decide(limited).names).toEqual(['dear'])
+    const unlimited = await open({ ...free, dear: MODELS.dear }, { default_model })
+    expect(route(unlimited, 'passthrough')).toBe('acme/gift:free')
+    expect(decide(unlimited).names).toEqual(['gift:free'])
+  })
 })
