@@ -302,8 +302,9 @@ async function prepareFiles(
   given: TextCall,
   options: FileParserOptions,
 ): Promise<TextCall> {
-  const { call, known } = takeAnnotations(given)
+  const { call, known: told } = takeAnnotations(given)
   if (!hasFile(call)) return call
+  const known = mayGoUnread(run, options) ? NOTHING_TOLD : told
   const isReadSomewhere = listModels(world, call).some(model => !refusesFiles(model))
   const { messages, stage, unrecognized } = await parseFiles(world, run, {
     messages: call.messages,
@@ -321,6 +322,16 @@ async function prepareFiles(
   if (unrecognized.length > 0) checkWords(messages)
   return parsed
 }
+
+/**
+ * Whether a model may get a document itself beside words that filters or a judge have read. A client
+ * could tell it other words than the document has.
+ */
+const mayGoUnread = ({ policy, call }: Run, { pdf }: FileParserOptions): boolean =>
+  (pdf === undefined || pdf === 'native') &&
+  (policy.filters !== undefined || call.plugins?.moderation != null)
+
+const NOTHING_TOLD: Map<string, ParsedFile> = new Map()
 
 /** Replaces files by their words, unless the model reads this type itself. */
 function fitFiles(call: TextCall, model: Model, { pdf }: FileParserOptions): FittedCall<'text'> {

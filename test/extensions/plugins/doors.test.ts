@@ -375,6 +375,38 @@ describe('files of a conversation', () => {
     expect(second.pipeline).toMatchObject([{ data: { files: [{ reused: true }] } }])
   })
 
+  describe('that a client tells the words of', () => {
+    const sendBack = async (secret: string, words: string, plugins: object[]) => {
+      const { message } = JSON.parse((await ask(at, { file: PDF })).raw).choices[0]
+      message.annotations[0].file.content = [{ type: 'text', text: words }]
+      const file = { type: 'file', file: { filename: PDF.name, file_data: PDF.url } }
+      const messages = [
+        { role: 'user', content: [{ type: 'text', text: 'Read.' }, file] },
+        ...[message, { role: 'user', content: 'Go on.' }],
+      ]
+      upstream.hits.length = 0
+      const body = { model: 'acme/eyes', stream: false, more: { messages, plugins } }
+      return (await askDoor(gateway, secret, 'chat', body)).status
+    }
+    const plugins = [{ id: 'file-parser' }]
+
+    test.each(['37 barrels', 'nothing'])('are read by filters all the same: %s', async words => {
+      const secret = await createGuardedKey({
+        name: 'g',
+        content_filters: [{ pattern: '37 barrels', action: 'redact', label: '[CELLAR]' }],
+      })
+      expect(await sendBack(secret, words, plugins)).toBe(200)
+      expect(sentText()).toContain('[CELLAR]')
+      expect(sentText()).not.toContain('data:application/pdf')
+    })
+
+    test('are judged all the same', async () => {
+      flagged = 'barrels'
+      const judged = [...plugins, { id: 'moderation' }]
+      expect(await sendBack(key.inference, 'nothing', judged)).toBe(403)
+    })
+  })
+
   test('documents of office programs become text for every model', async () => {
     const url = toUrl(
       'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
