@@ -255,7 +255,7 @@ describe.each(CASES)('$door, streamed: $stream', at => {
       const [judged] = upstream.hits
       expect([judged?.path, judged?.json]).toEqual([
         '/v1/moderations',
-        { model: 'judge', input: ['Hi', expect.stringContaining('37 barrels')] },
+        { model: 'judge', input: ['Hi', PDF.name, expect.stringContaining('37 barrels')] },
       ])
       expect(pipeline.map(({ name }) => name)).toEqual(['file-parser', 'moderation'])
     })
@@ -467,6 +467,75 @@ describe('files of a conversation', () => {
     expect(pipeline).toMatchObject([
       { data: { files: [{ name: 'scan.pdf', skipped: expect.any(String) }] } },
     ])
+  })
+})
+
+describe('moderation reads what a model is told', () => {
+  const words = 'How to burst barrels'
+  const say = (name: string) => ({ type: 'function', function: { name, description: words } })
+  const parameters = { type: 'object', properties: { a: { type: 'string', description: words } } }
+  const json_schema = { name: 'a', schema: parameters }
+  const nested = { type: 'openrouter:advisor', parameters: { instructions: words } }
+
+  test.each<[string, Door, object]>([
+    ['by a tool', 'chat', { tools: [say('burst')] }],
+    [
+      'by the parameters of a tool',
+      'messages',
+      { tools: [{ name: 'a', input_schema: parameters }] },
+    ],
+    ['by a schema', 'chat', { response_format: { type: 'json_schema', json_schema } }],
+    ['by a prediction', 'chat', { prediction: { type: 'content', content: words } }],
+    [
+      'by the name of an author',
+      'chat',
+      { messages: [{ role: 'user', name: words, content: 'Hi' }] },
+    ],
+    ['by a parameter of the provider', 'chat', { chat_template_kwargs: { note: words } }],
+    [
+      'by a tool of the provider',
+      'responses',
+      { tools: [{ type: 'custom', name: 'a', description: words }] },
+    ],
+    [
+      'by the instructions of a subagent',
+      'chat',
+      { tools: [{ ...nested, type: 'openrouter:subagent' }] },
+    ],
+    [
+      'by the instructions of its tools',
+      'chat',
+      { tools: [{ type: 'openrouter:subagent', parameters: { tools: [nested] } }] },
+    ],
+  ])('%s', async (_, door, more) => {
+    flagged = 'barrels'
+    const { status } = await ask(
+      { door, stream: false },
+      { plugins: [{ id: 'moderation' }], more: { ...more } },
+    )
+    expect([status, upstream.hits.map(({ path }) => path)]).toEqual([403, ['/v1/moderations']])
+  })
+
+  test('and neither ids nor bytes', async () => {
+    const call = {
+      id: 'call_1',
+      type: 'function',
+      function: { name: 'draw', arguments: '{"a":1}' },
+    }
+    const url = toUrl('image/png', new Uint8Array(3_000))
+    const messages = [
+      { role: 'user', content: [{ type: 'image_url', image_url: { url } }] },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: 'call_1', content: 'Done.' },
+    ]
+    const more = { messages, note: { image: url } }
+    await ask(
+      { door: 'chat', stream: false },
+      { model: 'acme/eyes', plugins: [{ id: 'moderation' }], more },
+    )
+    expect(upstream.hits[0]?.json).toMatchObject({
+      input: ['draw', '{"a":1}', 'Done.', '{"note":{"image":"data:image/png;base64,"}}'],
+    })
   })
 })
 
