@@ -8,6 +8,7 @@ import type { Run } from '../../../engine/run.ts'
 import type { DocumentText } from '../../../engine/traffic/read-documents.ts'
 import type { Block, Message, ParsedFile } from '../../../language/message.ts'
 import { mayRetainNothing } from '../../../limits/zdr.ts'
+import { createAsker } from '../../asker.ts'
 import { fetchMissing } from '../../media.ts'
 import type { ExtensionWorld } from '../../world.ts'
 
@@ -198,7 +199,11 @@ class FileParser {
   }
 
   #readDocument(data: string, name: string): Promise<DocumentText | null> {
-    const reading = this.#world.documents.read(Uint8Array.fromBase64(data), name)
+    const reading = this.#world.documents.read(
+      Uint8Array.fromBase64(data),
+      name,
+      createAsker(this.#run, this.#run.cancellation),
+    )
     return this.#run.cancellation.awaitUnlessCancelled(reading)
   }
 
