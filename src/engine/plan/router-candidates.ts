@@ -30,6 +30,8 @@ export interface Exclusions {
 export interface Requirements {
   /** The tokens of its prompt, an upper estimate. */
   tokens: number
+  /** The tokens of its prompt, a lower estimate. */
+  leastTokens: number
   /** The tokens that prompt and answer need at least, a lower estimate. */
   contextLength: number
   inputs: string[]
@@ -46,9 +48,10 @@ export function collectRequirements(call: TextCall): Requirements {
   const blocks = messages.flatMap(message => message.blocks)
   const unread = blocks.filter(block => block.type !== 'file' || !block.parsed)
   const blockTypes = new Set(unread.map(({ type }) => type))
+  const leastTokens = Math.ceil(tokens * MIN_SHARE)
   return {
-    tokens,
-    contextLength: Math.ceil(tokens * MIN_SHARE) + (params.max_tokens ?? 1),
+    ...{ tokens, leastTokens },
+    contextLength: leastTokens + (params.max_tokens ?? 1),
     inputs: INPUTS.filter(type => blockTypes.has(type)),
     outputs: params.modalities ?? ['text'],
     parameters: [

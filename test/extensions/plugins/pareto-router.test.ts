@@ -10,6 +10,7 @@ import { testGateway } from '../../support/gateway.ts'
 interface Priced {
   prompt: number
   completion: number
+  tiers?: object[]
   score?: number
 }
 
@@ -19,11 +20,11 @@ const open = (models: Record<string, Priced>, more: object = {}): Promise<Gatewa
       providers: {
         local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' },
       },
-      models: Object.entries(models).map(([name, { prompt, completion }]) => ({
+      models: Object.entries(models).map(([name, { prompt, completion, tiers = [] }]) => ({
         id: `acme/${name}`,
         context_length: 100_000,
         endpoints: [
-          { provider: 'local', model: name, usd_per_million_tokens: { prompt, completion } },
+          { provider: 'local', model: name, usd_per_million_tokens: { prompt, completion, tiers } },
         ],
       })),
       plugins: {
@@ -37,11 +38,12 @@ const open = (models: Record<string, Priced>, more: object = {}): Promise<Gatewa
     },
   })
 
-function decide(gateway: Gateway, options?: Partial<ParetoOptions>) {
+function decide(gateway: Gateway, options?: Partial<ParetoOptions>, text = 'Hi') {
   const plugins = options
     ? { 'pareto-router': { least: 0.66, source: 'weighted_avg', ...options } }
     : {}
-  const call = buildTextCall({ models: ['gateway/pareto-code'], plugins })
+  const messages = [{ role: 'user' as const, blocks: [{ type: 'text' as const, text }] }]
+  const call = buildTextCall({ models: ['gateway/pareto-code'], plugins, messages })
   const inputs = { call, byokKeys: [], rules: [], session: null }
   const decision = paretoRouter.decide?.(gateway, inputs)
   if (!decision) throw new Error('It did not decide')
@@ -73,6 +75,15 @@ describe('pareto-code', () => {
     const decision = decide(await open(MODELS), options)
     expect(decision.names).toEqual(names)
     expect(decision.refusal?.status).toBe(names.length > 0 ? undefined : 404)
+  })
+
+  test('compares what a prompt of that length costs', async () => {
+    const tiers = [{ above: 5_000, prompt: 30, completion: 90 }]
+    const gateway = await open({ ...MODELS, fair: { ...MODELS.fair, tiers } })
+    const long = 'word '.repeat(10_000)
+    expect(decide(gateway, { maxPrice: 10 }).names[0]).toBe('fair')
+    expect(decide(gateway, { maxPrice: 10 }, long).names).toEqual(['worse'])
+    expect(decide(gateway, {}, long).names).toEqual(['worse', 'dear'])
   })
 
   test('says why nothing is left', async () => {
