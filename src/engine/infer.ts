@@ -276,16 +276,25 @@ async function endAnswer<K extends Kind>(
 function renderEnd(run: Run, error: GatewayError | null): CommonPart[] {
   const receipt = getRunReceipt(run)
   const failure = error && exposeReason(error).with({ isPaid: isPaid(receipt) })
-  return buildLastParts(
-    {
-      type: 'receipt',
-      receipt,
-      ended: computeEnd(run),
-      siblingFields: run.call.routingMetadata && renderAnsweredRouting(run, failure),
-    },
-    failure,
-  )
+  const last: ReceiptPart = {
+    type: 'receipt',
+    receipt,
+    ended: computeEnd(run),
+    siblingFields: run.call.routingMetadata && renderAnsweredRouting(run, failure),
+  }
+  if (run.call.isGathered && isShortened(run)) last.isShortened = true
+  return buildLastParts(last, failure)
 }
+
+/** Tells whether less was answered than asked for, as limits of money or calls left nothing for more. */
+const isShortened = ({ steps, tree }: Run): boolean =>
+  steps.some(isStepShortened) || (tree?.endedBy != null && !OWN_BOUNDS.includes(tree.endedBy))
+
+const isStepShortened = ({ answer, meter, isCut }: Step): boolean =>
+  isCut || (answer?.maxTokens !== undefined && meter?.finish?.reason === 'length')
+
+/** What a call itself ends its tools by. */
+const OWN_BOUNDS = ['max_cost', 'max_tokens_used']
 
 /** Whether someone pays for a call, though it failed: its caller, here or at their provider. */
 const isPaid = ({ cost, cost_details }: Receipt): boolean =>

@@ -29,7 +29,7 @@ export function startBroadcast(world: ExtensionWorld, run: Run): Watcher | null 
   if (subscribers.length === 0) return null
   const isTold =
     subscribers.some(({ destination }) => needsContent(destination)) &&
-    !retainsNothing(run.policy.zdr, run.call)
+    !retainsNothing(world, run.policy.zdr, run.call)
   return new Broadcast(world, subscribers, isTold ? new GatheredAnswer() : null)
 }
 
@@ -62,7 +62,7 @@ class Broadcast implements Watcher {
     try {
       const call = buildExportedCall(this.#world, run, generation, {
         subscribers: this.#subscribers,
-        answer: mayTell(run, generation) ? this.#answer : null,
+        answer: mayTell(this.#world, run, generation) ? this.#answer : null,
       })
       const hasContent = call.input !== null || call.output !== null
       return [{ topic: 'trace', payload: JSON.stringify(call), hasContent, receivers }]
@@ -93,12 +93,13 @@ const needsContent = ({
  * asked, which a router may have named, let others keep it.
  */
 function mayTell(
+  world: ExtensionWorld,
   run: Pick<Run, 'policy' | 'call' | 'attempts' | 'blocked'>,
   { model }: Generation,
 ) {
   const { policy, call, attempts, blocked } = run
   const models = [model, ...attempts.map(({ endpoint }) => endpoint.model)]
-  return blocked === null && !retainsNothing(policy.zdr, { routing: call.routing, models })
+  return blocked === null && !retainsNothing(world, policy.zdr, { routing: call.routing, models })
 }
 
 /** Lists those of the subscribers that are still told of calls. */

@@ -10,7 +10,7 @@ import type { CommonPart } from '../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../language/usage.ts'
 import type { AnswerPart, Kind, Work } from '../language/work.ts'
 import { getPolicy, listAppliedGuardrails } from '../limits/effective.ts'
-import { retainsNothing } from '../limits/zdr.ts'
+import { mayRetainNothing } from '../limits/zdr.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { ExtensionWorld } from './world.ts'
 
@@ -52,7 +52,7 @@ export function isCacheable(
   actor: Actor,
   call: Work[Kind]['call'],
 ): boolean {
-  return !retainsNothing(getPolicy(world, actor).zdr, call)
+  return !mayRetainNothing(world, getPolicy(world, actor).zdr, call)
 }
 
 /**
@@ -130,7 +130,10 @@ async function endReplay(
   return ended ? [{ type: 'error', error: ended }, receipt] : [receipt]
 }
 
-/** Follows an answer on its way to the client, and keeps it if it ends well. */
+/**
+ * Follows an answer on its way to the client, and keeps it if it ends well: one that a limit has
+ * shortened would be given again when that has more.
+ */
 export function keepAnswer<K extends Kind>(
   world: ExtensionWorld,
   kind: K,
@@ -208,6 +211,7 @@ class AnswerKeeper {
   #readPart(part: AnswerPart<Kind>): void {
     if (part.type === 'error') this.#hasFailed = true
     if (part.type === 'receipt') this.#hasEnded = true
+    if (part.type === 'receipt' && part.isShortened) this.#hasFailed = true
     if (part.type !== 'finish') return
     if (part.reason === 'error') this.#hasFailed = true
     this.finish = { reason: part.reason, native: part.native }

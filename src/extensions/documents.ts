@@ -1,5 +1,5 @@
 import { type GatewayError, invalid, unavailable } from '../base/errors.ts'
-import { JobError, JobWorker, type JobWorkerOptions } from '../base/job-worker.ts'
+import { type Asker, JobError, JobWorker, type JobWorkerOptions } from '../base/job-worker.ts'
 import { startWorkerAtOnce } from '../base/worker.ts'
 import type { DocumentText } from '../engine/traffic/read-documents.ts'
 import { mayBeDocument } from './documents/detect.ts'
@@ -19,7 +19,7 @@ export interface Documents {
    * that is damaged, encrypted or too large, or takes too long, and 503 while too many are waiting.
    * `name` is how a message calls the document.
    */
-  read(bytes: Uint8Array<ArrayBuffer>, name: string): Promise<DocumentText | null>
+  read(bytes: Uint8Array<ArrayBuffer>, name: string, asker?: Asker): Promise<DocumentText | null>
   /** Ends the Worker. Documents that are not read yet reject. */
   close(): void
 }
@@ -46,11 +46,11 @@ export function openDocuments(replace: Partial<JobWorkerOptions> = {}): Document
     ...replace,
   })
   return {
-    async read(bytes, name) {
+    async read(bytes, name, asker) {
       if (bytes.length > LARGEST_DOCUMENT)
         throw invalid(`${name}: expected at most ${LARGEST_DOCUMENT / MEBIBYTE} MiB`)
       if (!mayBeDocument(bytes)) return null
-      const result = await runJob(worker, bytes, name)
+      const result = await runJob(worker, bytes, name, asker)
       if (!('problem' in result)) return result
       if (result.problem === 'unknown') return null
       throw invalid(`${name}: ${SENTENCES[result.problem]}`)
@@ -68,10 +68,11 @@ async function runJob(
   worker: JobWorker<Uint8Array, DocumentResult>,
   bytes: Uint8Array<ArrayBuffer>,
   name: string,
+  asker?: Asker,
 ): Promise<DocumentResult> {
   try {
     const owned = bytes.length === bytes.buffer.byteLength ? bytes : bytes.slice()
-    return await worker.run(owned, owned.length, [owned.buffer])
+    return await worker.run(owned, owned.length, [owned.buffer], asker)
   } catch (thrown) {
     throw toError(thrown, name)
   }
@@ -80,7 +81,8 @@ async function runJob(
 // A Worker that breaks does so because of the document: it ran out of memory.
 function toError(thrown: unknown, name: string): GatewayError {
   const problem = thrown instanceof JobError ? thrown.problem : 'broken'
-  if (problem === 'busy') return unavailable('Too many documents are waiting to be read')
+  if (problem === 'busy' || problem === 'gone')
+    return unavailable('Too many documents are waiting to be read')
   if (problem === 'closed') return unavailable('The gateway is shutting down')
   return invalid(`${name}: expected a document that can be read in time and memory`)
 }

@@ -1,4 +1,4 @@
-import { JobWorker, type JobWorkerOptions } from '../base/job-worker.ts'
+import { type Asker, JobWorker, type JobWorkerOptions } from '../base/job-worker.ts'
 import { startWorkerAtOnce } from '../base/worker.ts'
 
 /** A text that should be JSON. */
@@ -25,7 +25,7 @@ export interface Healer {
    * Mends a text: prose and fences around JSON, quotes, commas and brackets. A mended text fits the
    * schema as far as that needs no regular expression. Never throws, and takes bounded time.
    */
-  heal(request: HealingRequest): Promise<Healed>
+  heal(request: HealingRequest, asker?: Asker): Promise<Healed>
   /** Ends the Worker. */
   close(): void
 }
@@ -49,10 +49,10 @@ export function openHealer(replace: Partial<JobWorkerOptions> = {}): Healer {
     ...replace,
   })
   return {
-    async heal(request) {
+    async heal(request, asker) {
       if (request.text.length > LONGEST_HEALED) return { outcome: 'unmended', reason: 'too-long' }
       try {
-        return await worker.run(request, request.text.length)
+        return await worker.run(request, request.text.length, [], asker)
       } catch {
         return { outcome: 'unmended', reason: 'too-slow' }
       }

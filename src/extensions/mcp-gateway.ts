@@ -549,7 +549,7 @@ function checkServer(world: ExtensionWorld, actor: Actor, { label }: McpServer):
     throw refuse(`The MCP server ${label} is not allowed by a guardrail (servers)`)
   const service = mcp.findService?.(world, readMcpOptions({ server_label: label }, 'server'))
   const call = { models: [`mcp/${label}`], routing: {} } as unknown as CallBase
-  if (service) requireService({ call, policy: getPolicy(world, actor) }, service)
+  if (service) requireService(world, { call, policy: getPolicy(world, actor) }, service)
 }
 
 /** Whether the operator and the guardrails let an actor use a tool. */

@@ -55,7 +55,24 @@ function fetchReferences<K extends Kind>(
   return cancellation
     .awaitUnlessCancelled(checkUnreadOrigins(world, unread))
     .then(() => fetchMissing(world, media, cancellation, references))
-    .then(urls => kind.understanding.replaceUrls(call, urls))
+    .then(urls => {
+      checkSize(references, urls)
+      return kind.understanding.replaceUrls(call, urls)
+    })
+}
+
+/**
+ * Throws 400 for references to more bytes than may be fetched for one call: a URL is fetched once, but
+ * the provider gets what it leads to wherever it stands.
+ */
+function checkSize(references: MediaReference[], urls: Map<string, string>): void {
+  let characters = 0
+  for (const { url } of references) {
+    const data = urls.get(url) ?? ''
+    characters += data.length - data.indexOf(',') - 1
+  }
+  if (characters > 4 * (Math.ceil(LARGEST_OF_ALL / 3) + MAX_URLS))
+    throw invalid(`The request: expected URLs of at most ${LARGEST_OF_ALL} bytes of media`)
 }
 
 /**

@@ -69,7 +69,7 @@ async function askJudge(
   if (!provider?.configured)
     throw unavailable(`${judge.provider}, which moderates, is not configured`)
   const policy = getPolicy(world, actor)
-  requireService({ call: NO_PREFERENCES, policy }, { ...judge, name: 'moderation' })
+  requireService(world, { call: NO_PREFERENCES, policy }, { ...judge, name: 'moderation' })
   const answer = await askProvider(world, provider, {
     path: '/moderations',
     body: { model: judge.model, input },

@@ -72,10 +72,13 @@ async function readFiles(
   let left = LARGEST_BODY
   for (const block of call.messages.flatMap(({ blocks }) => blocks)) {
     const id = findStoredId(block)
-    if (id === null || known.has(id)) continue
-    const file = await findFile(world, actor, id, block)
+    if (id === null) continue
+    const read = known.get(id)
+    const file = read?.file ?? (await findFile(world, actor, id, block))
+    // Wherever it is named, the provider gets all of it.
     left -= file.size_bytes
     if (left < 0) throw refuse(block, `expected at most ${LARGEST_BODY} bytes of stored files`)
+    if (read) continue
     known.set(id, { file, url: await readUrl(world, file) })
     if (cancellation.reason) throw cancellation.reason
   }

@@ -154,6 +154,8 @@ export interface ReceiptPart {
   receipt: Receipt
   /** When the answer ended, in Unix seconds. */
   ended?: number
+  /** Whether a limit has shortened it, which the same call is not later. Told of gathered answers. */
+  isShortened?: true
   /** Fields to add next to the answer's own, for a caller who requested them. */
   siblingFields?: Record<string, unknown> | undefined
 }

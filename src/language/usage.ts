@@ -148,7 +148,7 @@ const sumCostDetails = (
       }
     : (a ?? b)
 
-/** Adds up what two answers used. */
+/** Adds up what two answers used. Of a sum with a part that cannot be, nothing is known. */
 export const sumUsage = (a: Usage, b: Usage): Usage => ({
   input: sumCounts(a.input, b.input),
   output: sumCounts(a.output, b.output),
@@ -157,6 +157,7 @@ export const sumUsage = (a: Usage, b: Usage): Usage => ({
       ? sumCounts(a.prediction, b.prediction)
       : (a.prediction ?? b.prediction),
   ...sumUnits(a.units, b.units),
+  ...(a.isImpossible || b.isImpossible ? { isImpossible: true } : {}),
 })
 
 // Either may have a class that the other has not: that of pictures.

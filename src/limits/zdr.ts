@@ -1,5 +1,7 @@
+import type { Config } from '../config.ts'
 import type { CallBase } from '../language/call.ts'
-import type { Endpoint } from '../resources/models/catalog.ts'
+import { findRouter } from '../language/routing.ts'
+import type { Catalog, Endpoint, Model } from '../resources/models/catalog.ts'
 
 /**
  * The groups of models for which zero data retention is required separately, by their authors. The
@@ -46,15 +48,48 @@ export function isRetainedInGroup(
   )
 }
 
-/** Returns whether a model belongs to one of these groups. */
-export const isInZdrGroup = (groups: ZdrGroup[] | undefined, model: string): boolean =>
-  groups?.some(({ author }) => author === findGroupAuthor(model)) ?? false
+/** What knows which model a name stands for, and which names are those of routers. */
+export interface KnownModels {
+  catalog: Pick<Catalog, 'models'>
+  config: Pick<Config, 'service_name'>
+}
+
+/** Returns whether a model belongs to one of these groups, by any of its names. */
+export function isInZdrGroup(
+  world: KnownModels,
+  groups: ZdrGroup[] | undefined,
+  name: string,
+): boolean {
+  if (!groups) return false
+  const wanted = findGroupAuthor(findModel(world, name)?.id ?? name)
+  return groups.some(({ author }) => author === wanted)
+}
 
 /** Returns whether nobody but its endpoint may keep what a call says: it, or one of its models. */
 export const retainsNothing = (
+  world: KnownModels,
   groups: ZdrGroup[] | undefined,
   { routing, models }: Pick<CallBase, 'routing' | 'models'>,
-): boolean => routing.zdr === true || models.some(model => isInZdrGroup(groups, model))
+): boolean => routing.zdr === true || models.some(name => isInZdrGroup(world, groups, name))
+
+/** Returns the same before it is known which models a router picks for the call: it may pick any. */
+export const mayRetainNothing = (
+  world: KnownModels,
+  groups: ZdrGroup[] | undefined,
+  call: Pick<CallBase, 'routing' | 'models'>,
+): boolean =>
+  retainsNothing(world, groups, call) ||
+  (groups !== undefined && call.models.some(name => isRouter(world, name)))
+
+const isRouter = (world: KnownModels, name: string): boolean =>
+  findModel(world, name) === undefined &&
+  findRouter(world.config, removeVariant(name)) !== undefined
+
+/** Finds the model of a name, with or without a variant. */
+const findModel = ({ catalog: { models } }: KnownModels, name: string): Model | undefined =>
+  models.get(name) ?? models.get(removeVariant(name))
+
+const removeVariant = (name: string): string => name.replace(/:[^:]*$/, '')
 
 function findGroupAuthor(model: string): string | null {
   const author = model.slice(0, model.indexOf('/'))

@@ -899,10 +899,8 @@ const ROWS: Row[] = [
       seen: async ({ gateway }) => {
         const site = webFetch.findService?.(gateway, { engine: 'auto' } as never)
         const call = buildTextCall({ routing: { zdr: true } })
-        return (
-          site &&
-          String(findExclusion({ call, policy: getPolicy(gateway, getOperator(gateway)) }, site))
-        )
+        const policy = getPolicy(gateway, getOperator(gateway))
+        return site && String(findExclusion(gateway, { call, policy }, site))
       },
       was: 'data_policy:zdr',
       is: 'undefined',

@@ -85,6 +85,40 @@ describe('a Worker for jobs', () => {
     expect(await Promise.all(others.map(outcome))).toEqual([2, 4, 'busy'])
   })
 
+  const ask = (owner: string, isGone = () => false) => ({ owner, isGone })
+
+  test('takes turns between those who ask', async () => {
+    const worker = openWorker()
+    const done: number[] = []
+    const run = (job: number, owner: string) =>
+      worker.run(job, 1, [], ask(owner)).then(() => done.push(job))
+    const many = [10, 11, 12, 13].map(job => run(job === 13 ? 14 : job, 'a'))
+    await Promise.all([...many, run(20, 'b'), run(21, 'b'), run(30, 'c')])
+    expect(done).toEqual([10, 20, 30, 11, 21, 12, 14])
+  })
+
+  test('leaves one who asks half of what may wait', async () => {
+    const worker = openWorker({ maxWaiting: 4, maxWaitingSize: 100 })
+    const run = (job: number, owner: string, size = 1) =>
+      outcome(worker.run(job, size, [], ask(owner)))
+    const outcomes = [run(1, 'a'), run(2, 'a'), run(3, 'a'), run(4, 'a'), run(5_000, 'b')]
+    expect(await Promise.all(outcomes)).toEqual([2, 4, 6, 'busy', 10_000])
+    const large = [run(1, 'a'), run(2, 'a', 80), run(3, 'a'), run(4, 'b', 20)]
+    expect(await Promise.all(large)).toEqual([2, 4, 'busy', 8])
+  })
+
+  test('does nothing for those who have gone, and has their place', async () => {
+    const worker = openWorker({ maxWaiting: 2 })
+    let hasGone = false
+    const gone = ask('a', () => hasGone)
+    const first = outcome(worker.run(1, 1, [], ask('b')))
+    const left = [2, 3].map(job => outcome(worker.run(job, 1, [], gone)))
+    expect(await left[1]).toBe('busy')
+    hasGone = true
+    const others = [4, 6].map(job => outcome(worker.run(job, 1, [], ask('b'))))
+    expect(await Promise.all([first, left[0], ...others])).toEqual([2, 'gone', 8, 'busy'])
+  })
+
   test('rejects what is not done when it closes, and what comes later', async () => {
     const worker = openWorker()
     const outcomes = [worker.run(13, 1), worker.run(1, 1)].map(outcome)

@@ -55,6 +55,28 @@ const CONFIG = {
         endpoint('cheap', { usd_per_million_tokens: { prompt: 0.1, completion: 0 } }),
       ],
     },
+    {
+      id: 'acme/long',
+      context_length: 1_000_000,
+      endpoints: [
+        endpoint('plain', {
+          usd_per_million_tokens: {
+            prompt: 1,
+            completion: 2,
+            tiers: [{ above: 20_000, prompt: 3 }],
+          },
+        }),
+        endpoint('cheap', { usd_per_million_tokens: { prompt: 2, completion: 2 } }),
+      ],
+    },
+    {
+      id: 'acme/tiers',
+      endpoints: [
+        endpoint('plain', { region: 'us' }),
+        endpoint('plain', { region: 'us', service_tier: 'priority' }),
+        endpoint('plain', { region: 'eu', service_tier: 'priority' }),
+      ],
+    },
     { id: 'acme/talk', endpoints: [endpoint('plain', { protocol: 'voyage-rerank' })] },
   ],
 }
@@ -192,6 +214,34 @@ describe('plan', () => {
       'cheap',
     ])
     expect(serving({ max_price: { completion: 1.999999 } })).toEqual(['cheap'])
+  })
+
+  test('max_price holds at the price of the tier that a prompt is in', () => {
+    const ask = (characters: number, prompt: number) =>
+      planned({
+        models: ['acme/long'],
+        messages: [
+          { role: 'user', blocks: [{ type: 'text', text: 'word '.repeat(characters / 5) }] },
+        ],
+        routing: { max_price: { prompt }, sort: 'price' },
+      })
+    expect(ask(70_000, 2)).toEqual(['plain', 'cheap'])
+    expect(ask(200_000, 2)).toEqual(['cheap'])
+    expect(ask(200_000, 3)).toEqual(['plain', 'cheap'])
+    expect(() => ask(200_000, 1)).toThrow('provider.max_price is below every price')
+  })
+
+  test('ignore of a region leaves out the service tiers there', () => {
+    const list = (routing: RoutingPreferences) =>
+      planRoute(
+        gateway,
+        'text',
+        buildTextCall({ models: ['acme/tiers'], routing, params: { service_tier: 'priority' } }),
+      ).endpoints.map(({ region, service_tier }) => `${region} ${service_tier}`)
+    expect(list({})).toHaveLength(3)
+    expect(list({ ignore: ['plain/us'] })).toEqual(['eu priority'])
+    expect(list({ ignore: ['plain/us/priority'] }).sort()).toEqual(['eu priority', 'us null'])
+    expect(list({ only: ['plain/us'] })).toEqual(['us null'])
   })
 
   test('quantizations keeps those that are served so', () => {

@@ -260,6 +260,33 @@ describe('with a provider that is paid', () => {
     },
   )
 
+  test.each([1, 100])('%i lines that a provider has no room for keep up no others', async count => {
+    let isBusy = true
+    upstream.answer(() => (isBusy ? status(429, 'no') : completion('Hello')))
+    const clock = new TestClock()
+    const config = { ...buildPaidModel(upstream.url), routing: { failures: 0 } }
+    const house = await openBatchHouse({ clock, config })
+    const busy = buildLines(count, PAID).map(line => line.replace('"custom_id":"', '$&busy '))
+    const { id } = await house.create([...busy, ...buildLines(50)])
+    await house.runner.start()
+    for (let i = 0; i < count; i++) {
+      await house.runner.rest()
+      if ((await house.read(id)).completed >= 50) break
+      clock.pass(5_001)
+    }
+    expect(await house.read(id)).toMatchObject({ status: 'in_progress', completed: 50, failed: 0 })
+    isBusy = false
+    for (let i = 0; i < 60; i++) {
+      clock.pass(61_000)
+      await house.runner.rest()
+      if ((await house.read(id)).status === 'completed') break
+    }
+    await house.runner.stop()
+    const ended = { status: 'completed', completed: count + 50, failed: 0 }
+    expect(await house.read(id)).toMatchObject(ended)
+    await house.gateway.close()
+  })
+
   test('lines that a limit refuses have that as their error, and nothing is spent above it', async () => {
     const house = await open({}, { limit: 0.00002 })
     const { id } = await house.create(buildLines(9, { ...PAID, max_tokens: 1 }))

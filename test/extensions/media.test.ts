@@ -15,6 +15,9 @@ const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const DATA = `data:image/png;base64,${PNG}`
 
+/** Of 17 MiB: four of it are more than one call may refer to. */
+const LARGE = Buffer.concat([Buffer.from(PNG, 'base64'), Buffer.alloc(17 * 1024 * 1024)])
+
 let host: Bun.Server<undefined>
 let gateway: Gateway
 let visits: string[] = []
@@ -27,6 +30,7 @@ beforeAll(async () => {
       const { pathname } = new URL(request.url)
       visits.push(pathname)
       if (pathname === '/slow') return new Promise<Response>(() => undefined)
+      if (pathname === '/large') return new Response(LARGE)
       return pathname === '/none'
         ? new Response('', { status: 404 })
         : new Response(Buffer.from(PNG, 'base64'))
@@ -105,6 +109,19 @@ describe('media that a call refers to by URL', () => {
     await prepared(call, [], running)
     await prepared(call, [], running)
     expect(visits).toEqual(['/a.png'])
+  })
+
+  test('counts wherever it is referred to, as the provider gets it so often', async () => {
+    const refer = (count: number) =>
+      callOf(...Array.from({ length: count }, () => image(at('/large'))))
+    const { messages } = await prepared(refer(3), [])
+    expect(
+      messages[0]?.blocks.map(block => 'url' in block && block.url.length > 20_000_000),
+    ).toEqual([true, true, true])
+    await expect(Promise.resolve(prepared(refer(4), []))).rejects.toMatchObject({
+      status: 400,
+      message: expect.stringContaining('at most 67108864 bytes of media'),
+    })
   })
 
   test('is a clear error if it is missing, and the other downloads are cancelled', async () => {

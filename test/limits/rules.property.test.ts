@@ -332,7 +332,7 @@ test(`judges, readers, engines, servers and sites are bound as endpoints are (${
       const outcome = attempted(() => {
         const data_policy = JSON.parse(JSON.stringify({ training, retention_days }))
         const asked = { name: 'judge', model: 'm', provider, data_policy }
-        requireService({ call, policy: getPolicy(gateway, actor) }, asked)
+        requireService(gateway, { call, policy: getPolicy(gateway, actor) }, asked)
         return {} as Plan
       })
 

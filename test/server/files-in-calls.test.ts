@@ -170,6 +170,14 @@ test('files of more bytes than a body may have are a 400, before any is sent', a
   expect(upstream.hits).toEqual([])
 })
 
+test('a file counts wherever it is named, as the provider gets it so often', async () => {
+  const id = await store('x'.repeat(12 * 1024 * 1024), 'large.txt')
+  const part = { type: 'input_file', file_id: id }
+  const { status, error } = await ask('responses', { input: user(part, part, part) })
+  expect([status, error?.metadata]).toMatchObject([400, { field: 'input.0.content.2.file_id' }])
+  expect([upstream.hits, reads]).toEqual([[], [id]])
+})
+
 test('contents beside an id, and a picture that is none, are a 400 that names the part', async () => {
   const id = await store('Hello', 'notes.txt')
   const file = { type: 'input_file', file_id: id, file_data: 'data:text/plain;base64,SGk=' }

@@ -29,7 +29,15 @@ beforeAll(async () => {
 afterAll(() => upstream.close())
 
 const ON = { 'x-openrouter-cache': 'true' }
+const PRICED = { usd_per_million_tokens: { prompt: 1, completion: 2 } }
 const ASKED = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
+
+const CALLS = {
+  tool_calls: [{ id: 'a', type: 'function', function: { name: 'datetime', arguments: '{}' } }],
+}
+const buildChoice = (content: string | null, finish_reason: string, more: object = {}) => ({
+  ...{ index: 0, message: { role: 'assistant', content, ...more }, finish_reason },
+})
 
 /** Opens a gateway whose upstream numbers its answers. */
 async function openHouse(config: Record<string, unknown> = {}) {
@@ -216,6 +224,60 @@ describe('an answer that is kept', () => {
     expect(gateway.traffic.responseCache.size).toBe(size)
     await updateKey(gateway, operator, guarded.data.hash, { disabled: true })
     expect((await house.ask(ASKED, ON, { key })).status).toBe(401)
+  })
+
+  test.each(['openai/careful', 'careful', 'openai/careful:nitro', 'openrouter/auto'])(
+    'is never kept under zero data retention of its author’s models, however they are named: %s',
+    async model => {
+      const data_policy = { training: false, retention_days: 0 }
+      await using house = await openHouse({
+        models: [
+          {
+            id: 'openai/careful',
+            endpoints: [{ provider: 'local', model: 'careful', ...PRICED, data_policy }],
+          },
+        ],
+      })
+      const { gateway, operator, keys } = house
+      const zero = await createGuardrail(gateway, operator, { name: 'Z', enforce_zdr_openai: true })
+      await assignKeys(gateway, operator, zero.data.id, { key_hashes: [keys.hash] })
+      expect(await house.ask({ ...ASKED, model })).toMatchObject({ status: 200, hit: null })
+      expect(gateway.traffic.responseCache.size).toBe(0)
+    },
+  )
+
+  test.each([true, false])('is none that a limit has shortened, with stream: %p', async stream => {
+    await using house = await openHouse()
+    upstream.answer(body => {
+      const reason = (body.json as { max_tokens: number }).max_tokens < 20_000 ? 'length' : 'stop'
+      return stream
+        ? [sseHead(), delta('answer'), finish(reason), usageChunk(), done(), chunkedEnd()]
+        : completion('answer', { choices: [buildChoice('answer', reason)] })
+    })
+    const { key, data } = await createKey(house.gateway, house.operator, { name: 'k', limit: 0.01 })
+    const body = { ...ASKED, stream, max_tokens: 20_000 }
+    const cut = await house.ask(body, ON, { key })
+    expect([cut.hit, cut.text.includes('"length"')]).toEqual(['MISS', true])
+    expect(house.gateway.traffic.responseCache.size).toBe(0)
+    await updateKey(house.gateway, house.operator, data.hash, { limit: 100 })
+    const whole = await house.ask(body, ON, { key })
+    expect([whole.hit, whole.text.includes('"stop"')]).toEqual(['MISS', true])
+    expect((await house.ask(body, ON, { key })).hit).toBe('HIT')
+  })
+
+  test('is none whose tools found nothing left, but one that ends as its call says', async () => {
+    await using house = await openHouse({ limits: { requests_per_minute: 2 } })
+    upstream.answer(({ json: asked }) =>
+      (asked as { tool_choice?: unknown }).tool_choice === 'none'
+        ? completion('Enough.')
+        : completion('', { choices: [buildChoice(null, 'tool_calls', CALLS)] }),
+    )
+    const body = { ...ASKED, tools: [{ type: 'openrouter:datetime' }] }
+    expect(await house.ask(body)).toMatchObject({ status: 200, hit: 'MISS' })
+    expect(house.gateway.traffic.responseCache.size).toBe(0)
+    house.clock.pass(61_000)
+    expect(await house.ask({ ...body, max_tool_calls: 1 })).toMatchObject({ hit: 'MISS' })
+    expect(house.gateway.traffic.responseCache.size).toBeGreaterThan(0)
   })
 
   test('makes room for newer ones, and is kept in full as content', async () => {

@@ -179,6 +179,33 @@ describe('a loop', () => {
     }
   })
 
+  test.each(
+    DOORS.flatMap(door => ['openai-chat', 'gemini'].map(protocol => [door, protocol] as const)),
+  )('separates the calls of its turns as well: %s, %s', async (door, protocol) => {
+    let turns = 0
+    const { ask, stage } = bind(
+      await open(
+        () =>
+          ++turns % 4 === 0
+            ? say('Done.')
+            : { answer: { calls: [{ id: 'x', name: 'echo', input: '{}' }], finish: 'tool_calls' } },
+        { tools: [echo] },
+      ),
+    )
+    for (const stream of [false, true]) {
+      const reading = await ask(door, { ...ECHO, model: `acme/${protocol}`, stream })
+      expect([reading.text, reading.error]).toEqual(['Done.', null])
+      const { calls = [], results = [] } = stage.heard.at(-1) ?? {}
+      if (protocol === 'openai-chat') {
+        expect(new Set(calls.map(({ id }) => id)).size).toBe(3)
+        expect(results.map(({ id }) => id)).toEqual(calls.map(({ id }) => id))
+      }
+      if (door !== 'messages') continue
+      const ids = JSON.stringify(reading.raw).match(/"id":"(srvtoolu|toolu|x|call)[^"]*"/g)
+      expect(new Set(ids).size).toBe(3)
+    }
+  })
+
   test('may be asked for by a preset, whose tools the request’s own replace', async () => {
     const { ask, stage } = bind(
       await open(heard => (heard.results.length > 0 ? say('Done.') : call('echo')), {

@@ -4,6 +4,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readlinkSync,
   rmSync,
   statSync,
   utimesSync,
@@ -62,6 +63,8 @@ const WORKSPACE = '019aa000-0000-7000-8000-0000000000aa'
 const place = (name: string) => ({ workspace_id: WORKSPACE, name })
 /** A number that no process has: the kernel's largest is smaller. */
 const NOBODY = '2147483647'
+/** The descriptors of this process, where the system lists them. */
+const FDS = '/proc/self/fd'
 
 /** Lists every file below a directory. */
 const listFiles = (directory: string) =>
@@ -100,6 +103,31 @@ describe('the disk', () => {
     })
     await expect(keeping).rejects.toThrow()
     expect([isRecorded, listFiles(directory)]).toEqual([false, [join(directory, WORKSPACE, 'cd')]])
+  })
+
+  test.skipIf(!existsSync(FDS))('closes a file whose reader goes at any moment', async () => {
+    const directory = join(makeRoom(), 'files')
+    const store = openDiskBlobs(directory)
+    const draft = await store.create(place('abcd'))
+    await draft.write(Buffer.alloc(1024 * 1024))
+    await draft.keep(async () => undefined)
+    for (let pauses = 0; pauses < 40; pauses++) {
+      const reader = (await store.read(place('abcd'))).getReader()
+      const read = reader.read().catch(() => undefined)
+      if (pauses < 20) for (let i = 0; i < pauses; i++) await Promise.resolve()
+      else await Bun.sleep((pauses - 20) / 10)
+      await reader.cancel()
+      await read
+    }
+    const listOpen = () =>
+      readdirSync(FDS).filter(fd => {
+        try {
+          return readlinkSync(join(FDS, fd)).startsWith(directory)
+        } catch {
+          return false
+        }
+      })
+    await waitUntil(() => listOpen().length === 0)
   })
 
   // What a process leaves that is killed at each step of an upload and of a deletion.

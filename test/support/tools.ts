@@ -5,7 +5,10 @@ import type { ServerTool, ToolInvocation } from '../../src/extensions/server-too
 
 /** Creates what tools need of a run: one call of a client. */
 export const createToolRun = (fields: Partial<Run> = {}): Run =>
-  ({ isDry: false, cancellation: new Cancellation(), ...fields }) as unknown as Run
+  ({
+    ...{ isDry: false, cancellation: new Cancellation() },
+    ...{ actor: { key_hash: null, workspace_id: '' }, ...fields },
+  }) as unknown as Run
 
 /** Builds one use of a tool, with the parameters of a body. */
 export function buildUse<Options>(

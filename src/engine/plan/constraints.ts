@@ -7,13 +7,14 @@ import type { Kind, Work } from '../../language/work.ts'
 import type { Guardrail } from '../../limits/guardrails/store.ts'
 import type { Policy } from '../../limits/policy-world.ts'
 import type { Service } from '../../limits/rules.ts'
-import { isInZdrGroup } from '../../limits/zdr.ts'
+import { type KnownModels, mayRetainNothing } from '../../limits/zdr.ts'
 import type { Endpoint, Model } from '../../resources/models/catalog.ts'
 import { buildTierName } from '../../resources/models/view.ts'
-import type { Prices } from '../../resources/prices.ts'
+import { type Prices, pickPrices } from '../../resources/prices.ts'
 import { getDataPolicy } from '../../resources/providers/facts.ts'
 import { protocols } from '../../translation/protocols/registry.ts'
 import { LARGEST_IMAGE } from '../../translation/tokenizers/prompt.ts'
+import type { Costing } from '../kind.ts'
 import { kinds } from '../kinds.ts'
 
 /**
@@ -29,7 +30,6 @@ const CONSTRAINTS: Constraint[] = [
   checkDataPolicy,
   checkDistillable,
   checkQuantization,
-  checkMaxPrice,
 ]
 
 /** The endpoint's protocol may not support this kind of work. */
@@ -72,7 +72,7 @@ export function findGeneralConstraint<K extends Kind>(
     const verdict = checkConstraint(endpoint, call, model)
     if (verdict !== true) return verdict
   }
-  return undefined
+  return isTooExpensive(endpoint, model, kind, call) ? 'max_price' : undefined
 }
 
 /**
@@ -95,13 +95,17 @@ interface Sender {
  * Checks that a service may be sent a call: guardrails and the caller's `provider` bound it as they
  * bound an endpoint, by its provider and by what it does with data. Throws 403 otherwise.
  */
-export function requireService(run: Sender, service: Service): void {
-  const word = findExclusion(run, service)
+export function requireService(world: KnownModels, run: Sender, service: Service): void {
+  const word = findExclusion(world, run, service)
   if (word !== undefined) throw denyService(service, word)
 }
 
 /** Finds what keeps a call from a service: the word of `excluded_by`. */
-export function findExclusion({ call, policy }: Sender, service: Service): string | undefined {
+export function findExclusion(
+  world: KnownModels,
+  { call, policy }: Sender,
+  service: Service,
+): string | undefined {
   const endpoint = toEndpoint(service)
   const word = findExcludingPreference(endpoint, call)
   if (word !== undefined) return word
@@ -111,8 +115,7 @@ export function findExclusion({ call, policy }: Sender, service: Service): strin
   if (rule) return rule.excludedBy
   // A call to a model that may keep nothing is kept by nobody else on its way.
   const keeps = endpoint.data_policy.retention_days !== 0
-  const isZdr = call.models.some(model => isInZdrGroup(policy.zdr, model))
-  return keeps && isZdr ? 'data_policy:zdr' : undefined
+  return keeps && mayRetainNothing(world, policy.zdr, call) ? 'data_policy:zdr' : undefined
 }
 
 /** Fields of guardrails that name models: a service has none that calls could ask for. */
@@ -163,7 +166,7 @@ function checkProviderPreferences(
   const isListed = (names: string[]) => names.some(name => matchesProviderName(endpoint, name))
   const isExcluded =
     (only && !isListed(only)) ||
-    (ignore && (isListed(ignore) || ignore.includes(endpoint.provider.slug))) ||
+    (ignore && (isListed(ignore) || ignore.some(name => isServedAt(endpoint, name)))) ||
     (allow_fallbacks === false && order && !isListed(order))
   return isExcluded ? 'allowed_providers' : true
 }
@@ -190,15 +193,18 @@ function checkQuantization({ quantization }: Endpoint, { routing: { quantization
 
 // An endpoint that has prices but none for a request charges nothing for it. Audio and images are
 // priced by the token, like text unless they have a price of their own.
-function checkMaxPrice(
-  { prices }: Endpoint,
-  { routing: { max_price } }: CallBase,
+function isTooExpensive<K extends Kind>(
+  { prices: all }: Endpoint,
   { input_modalities }: Model,
-) {
-  if (!max_price) return true
-  if (!prices) return Object.keys(max_price).length === 0 || 'max_price'
+  kind: K,
+  call: Work[K]['call'],
+): boolean {
+  const { max_price } = call.routing
+  if (!max_price) return false
+  if (!all) return Object.keys(max_price).length > 0
+  const prices = all.tiers ? pickPrices(all, estimateLeastInput(kind, call)) : all
   const { prompt, completion, request, image, audio } = max_price
-  const isTooExpensive =
+  return (
     (prompt !== undefined && prices.prompt > toAttosPerToken(prompt)) ||
     (completion !== undefined && prices.completion > toAttosPerToken(completion)) ||
     (request !== undefined && (prices.request ?? 0n) > toAttosPerUnit(request)) ||
@@ -206,8 +212,18 @@ function checkMaxPrice(
       input_modalities.includes('image') &&
       computePicturePrice(prices) > toAttosPerUnit(image)) ||
     (audio !== undefined && (prices.audio ?? prices.prompt) > toAttosPerUnit(audio))
-  return isTooExpensive ? 'max_price' : true
+  )
 }
+
+/** Estimates the tokens that an input has at least: ordinary text has fewer than are expected of it. */
+function estimateLeastInput<K extends Kind>(kind: K, call: Work[K]['call']): number {
+  const { estimateInput }: Costing<K> = kinds[kind].costing
+  const { text, audio, video } = estimateInput(call)
+  return Math.ceil((text + audio + video) * LEAST_SHARE)
+}
+
+// The estimate takes three bytes for a token; ordinary text has four.
+const LEAST_SHARE = 3 / 4
 
 /** Computes what the largest image costs, by its tokens or by the piece, in atto-dollars. */
 const computePicturePrice = ({ image, prompt, per_input_image }: Prices): bigint =>
@@ -253,11 +269,15 @@ const SORTED_TIERS: Partial<Record<SortKey, ServiceTier>> = {
  * Tells whether the name matches the endpoint: the slug of its provider, alone or with its region
  * or quantization (wire reference C.3). An endpoint of a service tier has one name only.
  */
-export function matchesProviderName(
-  { provider: { slug }, region, quantization, service_tier }: Endpoint,
-  name: string,
-): boolean {
-  if (service_tier !== null) return name === buildTierName(slug, region, service_tier)
+export function matchesProviderName(endpoint: Endpoint, name: string): boolean {
+  const { provider, region, service_tier } = endpoint
+  return service_tier === null
+    ? isServedAt(endpoint, name)
+    : name === buildTierName(provider.slug, region, service_tier)
+}
+
+/** Tells whether the name is that of the endpoint's provider, region or quantization, in any tier. */
+function isServedAt({ provider: { slug }, region, quantization }: Endpoint, name: string): boolean {
   if (!name.startsWith(slug)) return false
   const suffix = name.slice(slug.length)
   return suffix === '' || suffix === `/${region}` || suffix === `/${quantization}`

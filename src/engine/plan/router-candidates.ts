@@ -2,6 +2,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { Rule } from '../../limits/policy-world.ts'
 import type { DecryptedKey } from '../../resources/byok/decrypted-keys.ts'
 import type { Catalog, Endpoint, Model } from '../../resources/models/catalog.ts'
+import { FREE_VARIANT } from '../../resources/models/derived.ts'
 import type { ExtendedWorld } from '../extension.ts'
 import { listUnsupported } from '../kinds/text/understanding.ts'
 import { kinds } from '../kinds.ts'
@@ -29,6 +30,8 @@ export interface Exclusions {
 export interface Requirements {
   /** The tokens of its prompt, an upper estimate. */
   tokens: number
+  /** The tokens of its prompt, a lower estimate. */
+  leastTokens: number
   /** The tokens that prompt and answer need at least, a lower estimate. */
   contextLength: number
   inputs: string[]
@@ -45,9 +48,10 @@ export function collectRequirements(call: TextCall): Requirements {
   const blocks = messages.flatMap(message => message.blocks)
   const unread = blocks.filter(block => block.type !== 'file' || !block.parsed)
   const blockTypes = new Set(unread.map(({ type }) => type))
+  const leastTokens = Math.ceil(tokens * MIN_SHARE)
   return {
-    tokens,
-    contextLength: Math.ceil(tokens * MIN_SHARE) + (params.max_tokens ?? 1),
+    ...{ tokens, leastTokens },
+    contextLength: leastTokens + (params.max_tokens ?? 1),
     inputs: INPUTS.filter(type => blockTypes.has(type)),
     outputs: params.modalities ?? ['text'],
     parameters: [
@@ -151,6 +155,18 @@ function isExcludedByRule(rules: Rule[], endpoint: Endpoint, exclusions: Exclusi
   exclusions.rules.add(rule)
   return true
 }
+
+export const isFreeVariant = ({ id }: Model): boolean => id.endsWith(FREE_VARIANT)
+
+/**
+ * Finds why a router that is not for free models leaves one of them alone: its calls count against
+ * a limit that is checked before a router decides. Undefined without that limit.
+ */
+export const findFreeLimit = (
+  { config: { limits } }: Pick<ExtendedWorld, 'config'>,
+  model: Model,
+): string | undefined =>
+  limits.free_models !== false && isFreeVariant(model) ? 'free_models' : undefined
 
 /**
  * Lists all models that output text, once per catalogue. The sandbox is among them only if no other

@@ -85,7 +85,7 @@ export function renderTranscript(
   const { transcript, call, policy, blocked } = run
   if (!transcript || transcript.isTooLarge || blocked) return null
   const models = [generation.model, ...call.models, ...run.attempts.map(getModel)]
-  if (models.some(model => isInZdrGroup(policy.zdr, model))) return null
+  if (models.some(model => isInZdrGroup(world, policy.zdr, model))) return null
   try {
     return sealTranscript(world, generation, {
       input: renderInput(run),

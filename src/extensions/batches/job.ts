@@ -39,7 +39,13 @@ export class BatchJob {
   #done = new Set<number>()
   /** Lines that run, and lines that were put off. */
   readonly #open = new Set<number>()
-  readonly #again: Line[] = []
+  readonly #again: PutOffLine[] = []
+  /** The lines that were put off since one was made. */
+  readonly #refused = new Set<number>()
+  /** Whether some were put off that are not among those: the file is read once more. */
+  #isRepeated = false
+  /** Whether the last line that was taken was one that had been put off. */
+  #wasAgain = false
   /** What came of lines and could not be stored yet, by their numbers. */
   readonly #unkept = new Map<number, LineOutcome>()
   #running = 0
@@ -76,7 +82,7 @@ export class BatchJob {
     })
     if (!next) return
     // Another server may make it by now.
-    if (this.#world.jobs?.isHeld === false) return void this.#again.push(next.line)
+    if (this.#world.jobs?.isHeld === false) return this.#putBack(next.line)
     this.#running += 1
     this.#open.add(next.line.number)
     this.#onFree()
@@ -173,7 +179,7 @@ export class BatchJob {
 
   /** Returns the next line that has no result; null if none is left. */
   async #takeLine(batch: Batch): Promise<Line | null> {
-    const again = this.#again.shift()
+    const again = this.#takeAgain()
     if (again) return again
     try {
       this.#lines ??= await this.#startLines(batch)
@@ -191,8 +197,52 @@ export class BatchJob {
       this.#ending = buildFailure('file_damaged', thrown.message)
       return null
     }
-    this.#isExhausted = true
+    return this.#endLines()
+  }
+
+  /** Takes a line that was put off, if it is due. In turns with new ones, of which some may be made. */
+  #takeAgain(): Line | null {
+    const now = this.#world.clock.ticks()
+    const isTurn = this.#isExhausted || !this.#wasAgain
+    const at = isTurn ? this.#again.findIndex(({ due }) => due <= now) : -1
+    const [again] = at === -1 ? [] : this.#again.splice(at, 1)
+    this.#wasAgain = again !== undefined
+    return again?.line ?? null
+  }
+
+  /** No new line is left: what was put off is waited for. */
+  #endLines(): Line | null {
+    const now = this.#world.clock.ticks()
+    this.#isExhausted = !this.#isRepeated
+    if (this.#isRepeated) this.#lines = null
+    const dues = this.#again.map(({ due }) => due)
+    if (this.#isRepeated) dues.push(now + RETRY_AFTER)
+    this.#isRepeated = false
+    if (dues.length > 0) this.pausedUntil = Math.max(this.pausedUntil, Math.min(...dues))
     return null
+  }
+
+  /** Tries a line again at once: nothing speaks against it. */
+  #putBack(line: Line): void {
+    this.#again.push({ line, due: 0 })
+  }
+
+  /**
+   * Puts a line off. The others go on: it may be its model's provider alone that has too much. Where
+   * none of several can be made, all of them wait.
+   */
+  #putOff(line: Line, after: number): void {
+    const due = this.#world.clock.ticks() + after
+    if (this.#again.length < MOST_PUT_OFF) this.#again.push({ line, due })
+    else {
+      this.#isRepeated = true
+      this.#isExhausted = false
+      this.#open.delete(line.number)
+    }
+    this.#refused.add(line.number)
+    if (this.#refused.size < MOST_REFUSED) return
+    this.#refused.clear()
+    this.pausedUntil = Math.max(this.pausedUntil, due)
   }
 
   async #startLines(batch: Batch): Promise<AsyncGenerator<Line>> {
@@ -214,15 +264,12 @@ export class BatchJob {
   async #runLine(batch: Batch, line: Line): Promise<void> {
     const world = this.#world
     const actor = this.#findActor(batch)
-    if (!actor) return void this.#again.push(line)
+    if (!actor) return this.#putBack(line)
     const reader = this.#getReader(batch)
     const request = reader.read(line)
     const outcome = await runLine(world, { batch, dialect: reader.dialect, actor, request })
-    if ('after' in outcome) {
-      this.#again.push(line)
-      this.pausedUntil = Math.max(this.pausedUntil, world.clock.ticks() + outcome.after)
-      return
-    }
+    if ('after' in outcome) return this.#putOff(line, outcome.after)
+    this.#refused.clear()
     this.#unkept.set(line.number, outcome)
     await this.#keep(line.number, outcome)
   }
@@ -320,6 +367,19 @@ export class BatchJob {
 
   #getTime = (): string => this.#world.clock.now().toISOString()
 }
+
+/** A line that is tried again. */
+interface PutOffLine {
+  line: Line
+  /** In steady milliseconds: not before. */
+  due: number
+}
+
+/** How many of them are held in memory. */
+const MOST_PUT_OFF = 64
+
+/** So many lines in a row that cannot be made pause their batch. */
+const MOST_REFUSED = 8
 
 /** In bytes: after so much of a file, others get their turn. */
 const READ_AT_ONCE = 64 * 1024

@@ -3,6 +3,8 @@ import { noRouterCandidates } from '../../engine/plan/refusal.ts'
 import {
   collectRequirements,
   type Exclusions,
+  findFreeLimit,
+  isFreeVariant,
   isSandbox,
   listRouterCandidates,
   listTextModels,
@@ -23,7 +25,6 @@ import {
   type RouterOptions,
 } from '../../language/routing.ts'
 import type { Endpoint, Model } from '../../resources/models/catalog.ts'
-import { FREE_VARIANT } from '../../resources/models/derived.ts'
 import { type Prices, pickPrices } from '../../resources/prices.ts'
 import type { ExtensionWorld } from '../world.ts'
 import { WORD_TASKS, WORDS, type WordTask } from './auto-router/words.data.ts'
@@ -80,9 +81,8 @@ export function decideAutoRoute(
   }
 }
 
-/** Reasons for exclusion that are not in the public list. */
+/** A reason for exclusion that is not in the public list. */
 const ALLOWED_MODELS = 'allowed_models'
-const FREE_MODELS = 'free_models'
 
 /** Returns a function that gives the reason why a model is excluded; undefined if it is not. */
 function createExclusionTest(
@@ -92,8 +92,8 @@ function createExclusionTest(
   const isAllowed = allowed && createSlugMatcher(allowed, catalog.models)
   const isExcluded = excluded && createSlugMatcher(excluded, catalog.models)
   return model => {
-    // Calls to free variants count against a limit that is checked before a router decides.
-    if (config.limits.free_models !== false && isFreeVariant(model)) return FREE_MODELS
+    const limit = findFreeLimit({ config }, model)
+    if (limit) return limit
     if (isAllowed && !isAllowed(model.id)) return ALLOWED_MODELS
     return isExcluded?.(model.id) || isExcluded?.(stripVariant(model.id))
       ? ALLOWED_MODELS
@@ -121,8 +121,6 @@ function createSlugMatcher(
     return slugs.has(lowerCase) || wildcards.some(pattern => matchesPattern(lowerCase, pattern))
   }
 }
-
-const isFreeVariant = ({ id }: Model) => id.endsWith(FREE_VARIANT)
 
 /** Words in the slugs of models that are not made for conversations. */
 const SPECIAL_PURPOSE_WORDS = new Set([

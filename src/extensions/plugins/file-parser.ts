@@ -22,7 +22,13 @@ import type { ServerTool, ToolInvocation, ToolResult, ToolWorld } from '../serve
 import { findOcrObstacle, OCR_SERVICE } from '../tools/ocr-service.ts'
 import { runUse, ToolFailure, type UseLimit } from '../tools/use-limit.ts'
 import { describeStatus, readJson, sendToEngine } from '../tools/web-search/search.ts'
-import { hashFile, parseFiles, renderWords, type UnrecognizedFile } from './file-parser/parsing.ts'
+import {
+  checkWords,
+  hashFile,
+  parseFiles,
+  renderWords,
+  type UnrecognizedFile,
+} from './file-parser/parsing.ts'
 
 const NAME = OCR_SERVICE.name
 
@@ -37,7 +43,7 @@ const TIMEOUT_SECONDS = 120
  */
 async function recognizeText(world: ToolWorld, run: Run, file: UnrecognizedFile): Promise<void> {
   const { report, parsed, pages } = file
-  requireService(run, findOcr(world.config))
+  requireService(world, run, findOcr(world.config))
   if (pages > MOST_PAGES)
     throw invalid(`${report.name}: expected at most ${MOST_PAGES} pages, found ${pages}`)
   const use = prepareUse(world, run, {
@@ -296,8 +302,9 @@ async function prepareFiles(
   given: TextCall,
   options: FileParserOptions,
 ): Promise<TextCall> {
-  const { call, known } = takeAnnotations(given)
+  const { call, known: told } = takeAnnotations(given)
   if (!hasFile(call)) return call
+  const known = mayGoUnread(run, options) ? NOTHING_TOLD : told
   const isReadSomewhere = listModels(world, call).some(model => !refusesFiles(model))
   const { messages, stage, unrecognized } = await parseFiles(world, run, {
     messages: call.messages,
@@ -312,8 +319,19 @@ async function prepareFiles(
   // A use of a tool is only paid if the call can be made beside it, with its files as text.
   if (unrecognized.length > 0) run.call = parsed
   for (const file of unrecognized) await recognizeText(world, run, file)
+  if (unrecognized.length > 0) checkWords(messages)
   return parsed
 }
+
+/**
+ * Whether a model may get a document itself beside words that filters or a judge have read. A client
+ * could tell it other words than the document has.
+ */
+const mayGoUnread = ({ policy, call }: Run, { pdf }: FileParserOptions): boolean =>
+  (pdf === undefined || pdf === 'native') &&
+  (policy.filters !== undefined || call.plugins?.moderation != null)
+
+const NOTHING_TOLD: Map<string, ParsedFile> = new Map()
 
 /** Replaces files by their words, unless the model reads this type itself. */
 function fitFiles(call: TextCall, model: Model, { pdf }: FileParserOptions): FittedCall<'text'> {

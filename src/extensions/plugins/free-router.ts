@@ -3,6 +3,7 @@ import { noRouterCandidates } from '../../engine/plan/refusal.ts'
 import {
   collectRequirements,
   type Exclusions,
+  findFreeLimit,
   isSandbox,
   listRouterCandidates,
   listTextModels,
@@ -55,7 +56,10 @@ export function decideRandomRoute(
 ): RouterDecision {
   const { call, session } = asked
   const excluded: Exclusions = { reasons: new Set(), rules: new Set() }
-  const choices = listRouterCandidates(world, from, asked, collectRequirements(call), excluded)
+  const needs = collectRequirements(call)
+  const choices = listRouterCandidates(world, from, asked, needs, excluded, model =>
+    router === 'free' ? undefined : findFreeLimit(world, model),
+  )
   const real = choices.filter(({ model }) => !isSandbox(model))
   const candidates = real.length > 0 ? real : choices
   const remembered =

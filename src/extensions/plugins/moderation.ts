@@ -1,11 +1,14 @@
 import { GatewayError, invalid, unavailable } from '../../base/errors.ts'
 import { isObject, type Json } from '../../base/json.ts'
 import type { Config } from '../../config.ts'
+import { kinds } from '../../engine/kinds.ts'
 import { requireService } from '../../engine/plan/constraints.ts'
 import { enterService } from '../../engine/reserve/service.ts'
 import type { Run } from '../../engine/run.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { Block } from '../../language/message.ts'
+import type { Block, Message } from '../../language/message.ts'
+import type { ServerToolRequest } from '../../language/server-tools.ts'
+import type { TextRewrite } from '../../language/text-segment.ts'
 import { askProvider } from '../../network/side-request.ts'
 import type { Provider } from '../../resources/providers/provider.ts'
 import { type Plugin, requireOptions } from '../plugin.ts'
@@ -45,8 +48,8 @@ async function reviewCall(
   judge: Judge,
 ): Promise<GatewayError | null> {
   const provider = findProvider(world, judge)
-  requireService(run, { ...judge, name: 'moderation' })
-  const input = call.messages.flatMap(({ blocks }) => blocks.flatMap(listTexts)).flatMap(cutText)
+  requireService(world, run, { ...judge, name: 'moderation' })
+  const input = (await listTexts(call)).flatMap(cutText)
   if (input.reduce((sum, text) => sum + text.length, 0) > MOST_CHARACTERS)
     throw invalid('messages: expected at most 1 MiB of text, which is all that is moderated')
   if (input.length === 0) return null
@@ -73,10 +76,46 @@ function findProvider({ catalog }: ExtensionWorld, judge: Judge): Provider {
   throw unavailable(`${judge.provider}, which moderates, is not configured`)
 }
 
-function listTexts(block: Block): string[] {
-  if (block.type === 'file') return block.parsed?.blocks.flatMap(listTexts) ?? []
-  if (block.type === 'tool-call') return [block.input]
-  return 'text' in block && block.text ? [block.text] : []
+/**
+ * Lists what the call tells models, wherever it does: in messages, in descriptions of tools and of
+ * the answer, in parameters that providers know, and to the models that tools ask.
+ */
+async function listTexts(call: TextCall): Promise<string[]> {
+  const texts: string[] = []
+  const collect: TextRewrite = async ({ pieces, isJson }) => {
+    texts.push(...(isJson ? pieces.map(dropBytes) : pieces))
+    return pieces
+  }
+  const messages = call.messages.map(leaveWords)
+  await kinds.text.filtering.rewriteTexts({ ...call, messages }, collect)
+  return [...texts, ...listInstructions(call.serverTools?.requests ?? [])]
+}
+
+/** Leaves out the ids of tool calls, and files whose words are there. */
+function leaveWords({ tool_call_id: _, ...message }: Message): Message {
+  return { ...message, blocks: message.blocks.map(leaveBlockWords) }
+}
+
+function leaveBlockWords(block: Block): Block {
+  if (block.type === 'tool-call') return { ...block, id: '' }
+  if (block.type !== 'file' || !block.parsed) return block
+  const { filename } = block.file
+  return { ...block, file: filename === undefined ? {} : { filename } }
+}
+
+const BASE64 = /[A-Za-z0-9+/]{512,}={0,2}/g
+
+/** Leaves out what only programs read: pictures, and data that a provider has sealed. */
+const dropBytes = (json: string): string => json.replace(BASE64, '')
+
+/** Lists what tools tell the models that they ask, and the tools of those. */
+function listInstructions(requests: ServerToolRequest[]): string[] {
+  return requests.flatMap(({ options }) => {
+    if (!isObject(options)) return []
+    const { instructions, tools } = options
+    const own = typeof instructions === 'string' ? [instructions] : []
+    return Array.isArray(tools) ? [...own, ...listInstructions(tools)] : own
+  })
 }
 
 function cutText(text: string): string[] {

@@ -6,11 +6,13 @@ import { noRouterCandidates } from '../../engine/plan/refusal.ts'
 import {
   collectRequirements,
   type Exclusions,
+  findFreeLimit,
   listRouterCandidates,
   listTextModels,
   type RouterCandidate,
 } from '../../engine/plan/router-candidates.ts'
 import { MAX_ROUTER_MODELS } from '../../engine/plan/router-decision.ts'
+import { type Prices, pickPrices } from '../../resources/prices.ts'
 import { ParetoRouter } from '../../translation/dialects/plugin-entries.ts'
 import type { Plugin } from '../plugin.ts'
 import type { ExtensionWorld } from '../world.ts'
@@ -60,15 +62,16 @@ function decideParetoRoute(world: ExtensionWorld, asked: RouterInputs): RouterDe
   const options = (asked.call.plugins?.['pareto-router'] as ParetoOptions | undefined) ?? DEFAULTS
   const excluded: Exclusions = { reasons: new Set(), rules: new Set() }
   const scores = readScores(world)
+  const needs = collectRequirements(asked.call)
   const candidates = listRouterCandidates(
     world,
     listTextModels(world.catalog),
     asked,
-    collectRequirements(asked.call),
+    needs,
     excluded,
-    ({ id }) => findExclusion(scores.get(id), options),
+    model => findFreeLimit(world, model) ?? findExclusion(scores.get(model.id), options),
   )
-  const priced = priceCandidates(candidates, scores, options)
+  const priced = priceCandidates(candidates, scores, { ...options, leastTokens: needs.leastTokens })
   const frontier = listFrontier(priced)
   const models = frontier.slice(0, MAX_ROUTER_MODELS).map(({ model }) => model)
   if (priced.length === 0 && candidates.length > 0) excluded.reasons.add('max_price')
@@ -96,15 +99,20 @@ const CODING_SCORE = 'coding_score'
 const findExclusion = (score: number | undefined, { least }: ParetoOptions): string | undefined =>
   score !== undefined && findBand(score) >= findBand(least) ? undefined : CODING_SCORE
 
+/** What is wanted, for a prompt that has at least so many tokens. */
+type Wanted = ParetoOptions & { leastTokens: number }
+
 /** Prices each candidate at its cheapest endpoint. Those without a price, or above it, are left out. */
 function priceCandidates(
   candidates: RouterCandidate[],
   scores: Map<string, number>,
-  { maxPrice, source }: ParetoOptions,
+  { maxPrice, source, leastTokens }: Wanted,
 ): ScoredCandidate[] {
   const most = maxPrice === undefined ? Infinity : Number(toAttosPerToken(maxPrice))
   return candidates.flatMap((candidate): ScoredCandidate[] => {
-    const prices = candidate.endpoints.flatMap(endpoint => computePrice(endpoint, source) ?? [])
+    const prices = candidate.endpoints.flatMap(({ prices }) =>
+      prices ? computePrice(pickPrices(prices, leastTokens), source) : [],
+    )
     const price = Math.min(...prices)
     const score = scores.get(candidate.model.id) ?? 0
     return prices.length > 0 && price <= most ? [{ ...candidate, score, price }] : []
@@ -114,11 +122,7 @@ function priceCandidates(
 /** Code is mostly read: a weighted price has three tokens of a prompt for each of an answer. */
 const PROMPT_SHARE = 3 / 4
 
-function computePrice(
-  { prices }: RouterCandidate['endpoints'][number],
-  source: ParetoOptions['source'],
-): number | null {
-  if (!prices) return null
+function computePrice(prices: Prices, source: ParetoOptions['source']): number {
   const prompt = Number(prices.prompt)
   return source === 'prompt'
     ? prompt

@@ -3,6 +3,7 @@ import type { PipelineStage } from '../../engine/plan/candidates.ts'
 import type { Run } from '../../engine/run.ts'
 import type { ResponseFormat } from '../../language/params.ts'
 import type { TextPart } from '../../language/part.ts'
+import { createAsker } from '../asker.ts'
 import type { Healed } from '../healing.ts'
 import { type Plugin, requireOptions } from '../plugin.ts'
 import type { ExtensionWorld } from '../world.ts'
@@ -81,7 +82,10 @@ class HealingFilter implements AnswerFilter<TextPart> {
     const reason = findObstacle(parts)
     const healed: Healed | null = reason
       ? null
-      : await this.#world.healer.heal({ text: texts.map(({ text }) => text).join(''), schema })
+      : await this.#world.healer.heal(
+          { text: texts.map(({ text }) => text).join(''), schema },
+          createAsker(this.#run, this.#run.cancellation),
+        )
     this.#run.pluginStages.push(
       healed ? renderHealed(healed, mode) : buildStage(reason ?? '', { mode, improved: false }),
     )

@@ -160,7 +160,7 @@ export class ToolLoop implements UsedTools {
   prepareUses(world: ToolWorld, step: Step): ToolUse[] {
     const { calls, finish } = this.#turn
     if (this.#isLast || !isWhole(finish)) return []
-    this.#turn.separateIds()
+    this.#turn.separateIds((step.call as TextCall).messages)
     this.#current = calls.map((call, i) => {
       const offered = this.#options.functions.get(call.name) ?? null
       const uses = this.#countUse(offered?.request)

@@ -107,7 +107,7 @@ function requireServices(world: ToolWorld, run: Run, { serverTools }: TextCall):
   for (const request of serverTools?.requests ?? []) {
     const tool = findTool(world, request)
     const service = tool.asksWhenOffered && tool.findService?.(world, request.options)
-    if (service) requireService(run, service)
+    if (service) requireService(world, run, service)
   }
 }
 

@@ -53,7 +53,7 @@ async function rehearseTurn(
     if (run.cancellation.reason) throw run.cancellation.reason
     await runStages(world, listStagesBeforeSending(world.stages.step), new Step(rehearsal, call))
     const service = offered?.tool.findService?.(world, offered.request.options)
-    if (service) requireService(run, service)
+    if (service) requireService(world, run, service)
   } catch (thrown) {
     if (money) releaseUses(world, money)
     throw thrown

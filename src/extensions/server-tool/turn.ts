@@ -1,5 +1,5 @@
 import { GatewayError } from '../../base/errors.ts'
-import type { Block } from '../../language/message.ts'
+import type { Block, Message } from '../../language/message.ts'
 import type { FinishReason, TextPart } from '../../language/part.ts'
 import { appendDetail } from '../../language/reasoning.ts'
 
@@ -54,15 +54,20 @@ export class Turn {
   }
 
   /**
-   * Gives every call for the gateway an id that no other call of the turn has: some providers send
-   * none, or one for all, which others refuse.
+   * Gives every call for the gateway an id that no other call of the turn has, and none of the
+   * messages before it: some providers send none, one for all, or the same in every answer, which
+   * others refuse.
    */
-  separateIds(): void {
-    const taken = new Set<string>()
+  separateIds(before: Message[]): void {
+    const taken = new Set(
+      before.flatMap(({ blocks }) =>
+        blocks.flatMap(block => (block.type === 'tool-call' ? block.id : [])),
+      ),
+    )
     for (const { block } of this.#clientCalls.values()) taken.add(block.id)
     for (const call of this.calls) {
       const given = call.id || 'call'
-      for (let n = 1; call.id === '' || taken.has(call.id); n++) call.id = `${given}_${n}`
+      for (let n = taken.size; call.id === '' || taken.has(call.id); n++) call.id = `${given}_${n}`
       taken.add(call.id)
     }
   }

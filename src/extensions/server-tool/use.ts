@@ -100,7 +100,7 @@ export async function runUse(world: ToolWorld, use: ToolUse): Promise<void> {
       : setTimeout(() => use.limit.cancel(late), timeout_seconds * 1000)
   try {
     const result = await awaitUnlessEnded(use, () => runTool(world, use, offered, invocation))
-    use.result = cut(result, max_result_characters)
+    use.result = boundCost(cut(result, max_result_characters), use.price)
   } catch (thrown) {
     const isLate = use.limit.reason === late
     use.error = GatewayError.from(thrown)
@@ -113,6 +113,13 @@ export async function runUse(world: ToolWorld, use: ToolUse): Promise<void> {
     await awaitInner(invocation)
     use.latency = Math.round(world.clock.ticks() - startedAt)
   }
+}
+
+/** A use costs no more than was set aside for it: the config may have other prices by now. */
+function boundCost(result: ToolResult, price: bigint): ToolResult {
+  const { cost, ...free } = result
+  if (cost === undefined || cost <= price) return result
+  return price > 0n ? { ...free, cost: price } : free
 }
 
 /** Filters the arguments: the tool gets what is left of them. Throws 403 for what is blocked. */
@@ -137,7 +144,7 @@ function isForbidden(
 ): boolean {
   const service = tool.findService?.(world, options)
   if (!service) return false
-  const word = findExclusion(run, service)
+  const word = findExclusion(world, run, service)
   if (word === undefined) return false
   refuse(use, denyService(service, word).message)
   return true

@@ -4,6 +4,7 @@ import type { Message } from '../../language/message.ts'
 import type { ToolProgress } from '../../language/part.ts'
 import { findRouter } from '../../language/routing.ts'
 import type { ServerToolRequest } from '../../language/server-tools.ts'
+import { createAsker } from '../asker.ts'
 import type { Healer } from '../healing.ts'
 import { askModel, type InnerAnswer, type InnerWatch } from '../server-tool/inner.ts'
 import type {
@@ -47,8 +48,12 @@ const ANALYSIS_SHAPE = `{
  * Reads the analysis that a judge has written, prose and fences around it left out. Entries in
  * another form are left out too; null if the text is no analysis at all.
  */
-async function readAnalysis(healer: Healer, text: string): Promise<FusionAnalysis | null> {
-  const healed = await healer.heal({ text, schema: null })
+async function readAnalysis(
+  healer: Healer,
+  { run, cancellation }: ToolInvocation,
+  text: string,
+): Promise<FusionAnalysis | null> {
+  const healed = await healer.heal({ text, schema: null }, createAsker(run, cancellation))
   if (healed.outcome === 'unmended') return null
   const found = parseObject(healed.outcome === 'mended' ? healed.text : text)
   return found && FIELDS.some(name => Array.isArray(found[name])) ? toAnalysis(found) : null
@@ -174,7 +179,8 @@ async function runFusion(
   if (answered.length === 0)
     return fail('No model of the panel gave an answer.', 'all_models_failed', failed)
   const judge = await askJudge(world, invocation, prompt, answered)
-  const analysis = judge.error === null ? await readAnalysis(world.healer, judge.text) : null
+  const analysis =
+    judge.error === null ? await readAnalysis(world.healer, invocation, judge.text) : null
   return buildResult(answered, failed, analysis, [...panel.map(({ answer }) => answer), judge])
 }
 

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { type Static, Type } from '@sinclair/typebox'
 import { GatewayError } from '../../base/errors.ts'
+import type { Asker } from '../../base/job-worker.ts'
 import { type Json, omitUndefined } from '../../base/json.ts'
 import { toNanos } from '../../base/money.ts'
 import { closed, list, oneOf, optional } from '../../base/schema-builders.ts'
@@ -12,6 +13,7 @@ import type { IncomingResponse } from '../../network/egress.ts'
 import { type CheckedUrl, checkUntrustedUrl } from '../../network/untrusted-url.ts'
 import type { Egress, UpstreamWorld } from '../../network/world.ts'
 import type { ToolWorld } from '../../translation/dialects/world.ts'
+import { createAsker } from '../asker.ts'
 import type { ServerTool, ToolInvocation, ToolResult } from '../server-tool.ts'
 import type { ExtensionWorld } from '../world.ts'
 import { allowsUrl, type DomainLists, readDomainLists } from './domains.ts'
@@ -253,7 +255,7 @@ async function runFetch(
   const result = await runUse(invocation, seconds * 1000, limit =>
     chosen
       ? askAllowed(world, chosen, url, options, limit)
-      : readAllowed(world, url, options, limit),
+      : readAllowed(world, invocation, url, limit),
   )
   return toItem(result, url)
 }
@@ -261,13 +263,16 @@ async function runFetch(
 /** Reads a page itself. */
 async function readAllowed(
   world: ExtensionWorld,
+  { options, run }: ToolInvocation<WebFetchOptions>,
   url: string,
-  options: WebFetchOptions,
   limit: UseLimit,
 ): Promise<ToolResult> {
   const page = await fetchAllowed(world, url, options, limit)
   // One character more shows that the text was cut.
-  const read = await readFetchedPage(world, page, countBytes(world, options) + 1)
+  const read = await readFetchedPage(world, page, {
+    mostCharacters: countBytes(world, options) + 1,
+    asker: createAsker(run, limit),
+  })
   return renderPage(world, { ...page, ...read }, options)
 }
 
@@ -359,12 +364,12 @@ const toItem = (result: ToolResult, url: string): ToolResult => ({
 async function readFetchedPage(
   world: ExtensionWorld,
   page: FetchedPage,
-  mostCharacters: number,
+  { mostCharacters, asker }: { mostCharacters: number; asker: Asker },
 ): Promise<ReadablePage> {
   const type = page.type === '' ? guessType(page.bytes) : page.type
   if (HTML.has(type)) return convertHtml(decodeText(page), page.url, mostCharacters)
   if (isTextType(type)) return { title: null, text: decodeText(page).slice(0, mostCharacters) }
-  const document = DOCUMENTS.has(type) ? await readDocument(world, page) : null
+  const document = DOCUMENTS.has(type) ? await readDocument(world, page, asker) : null
   if (document === null)
     throw new ToolFailure(`Pages of the type ${describeType(type)} cannot be read`)
   return { title: null, text: document.text }
@@ -396,10 +401,11 @@ const describeType = (type: string): string =>
 async function readDocument(
   { documents }: ExtensionWorld,
   { bytes, isCut }: FetchedPage,
+  asker: Asker,
 ): Promise<DocumentText | null> {
   if (isCut) throw new ToolFailure('The file is too large')
   try {
-    return await documents.read(new Uint8Array(bytes), 'The file')
+    return await documents.read(new Uint8Array(bytes), 'The file', asker)
   } catch (thrown) {
     const isOurs = thrown instanceof GatewayError && thrown.type === 'invalid_request'
     throw new ToolFailure(isOurs ? thrown.message : 'The file cannot be read')

@@ -6,7 +6,7 @@ import { infer } from '../../engine/infer.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import { getPolicy } from '../../limits/effective.ts'
-import { retainsNothing } from '../../limits/zdr.ts'
+import { mayRetainNothing } from '../../limits/zdr.ts'
 import type { Actor } from '../../resources/actor.ts'
 import type { EventLog } from '../../resources/responses/event-log.ts'
 import {
@@ -81,7 +81,8 @@ export async function openStored(
   const before = input.length - listInput(asked.input).length
   const own = input.slice(before)
   const decide = (call: Work[Kind]['call']) => {
-    if (!body.store || !retainsNothing(getPolicy(gateway, actor).zdr, call)) return
+    const { zdr } = getPolicy(gateway, actor)
+    if (!body.store || !mayRetainNothing(gateway, zdr, call)) return
     if (asked.store || isBackground)
       throw invalid('store: expected false, as this call is to leave no data behind', 'store')
     body.store = false

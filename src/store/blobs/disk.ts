@@ -110,26 +110,65 @@ async function syncDirectory(path: string): Promise<void> {
 const PIECE = 256 * 1024
 
 // The file is opened when its first bytes are wanted: an answer to HEAD wants none.
-function streamFile(
-  path: string,
-  { start, length }: { start: number; length: number },
-): ReadableStream<Uint8Array> {
-  let file: FileHandle | undefined
-  let [position, left] = [start, length]
+function streamFile(path: string, range: { start: number; length: number }) {
+  const reading = new FileReading(path, range)
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        file ??= await open(path, O_RDONLY | O_NOFOLLOW)
-        const bytes = new Uint8Array(Math.min(PIECE, left))
-        const { bytesRead } = await file.read(bytes, 0, bytes.length, position)
-        position += bytesRead
-        left -= bytesRead
-        if (bytesRead > 0) return controller.enqueue(bytes.subarray(0, bytesRead))
-        await file.close()
-        controller.close()
+        const bytes = await reading.read()
+        if (bytes) controller.enqueue(bytes)
+        else controller.close()
       },
-      cancel: () => file?.close(),
+      cancel: () => reading.close(),
     },
     { highWaterMark: 0 },
   )
+}
+
+/** Reads a range of a file. It is closed at its end, and when its reader goes: then after the read. */
+class FileReading {
+  readonly #path: string
+  #position: number
+  #left: number
+  #file: FileHandle | undefined
+  #last: Promise<unknown> | undefined
+
+  constructor(path: string, { start, length }: { start: number; length: number }) {
+    this.#path = path
+    this.#position = start
+    this.#left = length
+  }
+
+  /** Reads the next bytes; null at the end. */
+  async read(): Promise<Uint8Array | null> {
+    const read = this.#read()
+    this.#last = read
+    const bytes = await read.catch(async thrown => {
+      await this.#closeFile()
+      throw thrown
+    })
+    if (!bytes) await this.#closeFile()
+    return bytes
+  }
+
+  /** Closes the file when nothing is read from it any more. */
+  async close(): Promise<void> {
+    await this.#last?.catch(() => undefined)
+    await this.#closeFile()
+  }
+
+  async #read(): Promise<Uint8Array | null> {
+    this.#file ??= await open(this.#path, O_RDONLY | O_NOFOLLOW)
+    const bytes = new Uint8Array(Math.min(PIECE, this.#left))
+    const { bytesRead } = await this.#file.read(bytes, 0, bytes.length, this.#position)
+    this.#position += bytesRead
+    this.#left -= bytesRead
+    return bytesRead > 0 ? bytes.subarray(0, bytesRead) : null
+  }
+
+  async #closeFile(): Promise<void> {
+    const file = this.#file
+    this.#file = undefined
+    await file?.close()
+  }
 }

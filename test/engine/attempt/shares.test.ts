@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { Cancellation } from '../../../src/base/cancellation.ts'
 import { GatewayError } from '../../../src/base/errors.ts'
 import { openShares, readToldBound, tellsBound } from '../../../src/engine/attempt/shares.ts'
+import { createImpossibleUsage, createTextUsage } from '../../../src/language/usage.ts'
 
 const refuse = (message: string, status = 400) =>
   new GatewayError('invalid_request', 'The provider refused the request as invalid', {
@@ -79,6 +80,24 @@ describe('the answers to several requests', () => {
     const [begun, ...others] = first as { type: string }[]
     expect(begun).toEqual(start('a'))
     expect(others).toMatchObject([vector(0), vector(10), vector(11), usage(3)])
+  })
+
+  test('have an impossible count where one of them has: what it did is estimated, and not free', async () => {
+    const impossible = { type: 'usage', usage: createImpossibleUsage() } as never
+    const counted = { type: 'usage', usage: createTextUsage(7, 0) } as never
+    for (const answers of [
+      [
+        [vector(0), impossible],
+        [vector(0), counted],
+      ],
+      [
+        [vector(0), counted],
+        [vector(0), impossible],
+      ],
+    ]) {
+      const { first } = await open(answers)
+      expect((first as unknown[]).at(-1)).toMatchObject({ usage: { isImpossible: true } })
+    }
   })
 
   test('count nothing where one of them does not', async () => {

@@ -255,7 +255,7 @@ describe.each(CASES)('$door, streamed: $stream', at => {
       const [judged] = upstream.hits
       expect([judged?.path, judged?.json]).toEqual([
         '/v1/moderations',
-        { model: 'judge', input: ['Hi', expect.stringContaining('37 barrels')] },
+        { model: 'judge', input: ['Hi', PDF.name, expect.stringContaining('37 barrels')] },
       ])
       expect(pipeline.map(({ name }) => name)).toEqual(['file-parser', 'moderation'])
     })
@@ -375,6 +375,38 @@ describe('files of a conversation', () => {
     expect(second.pipeline).toMatchObject([{ data: { files: [{ reused: true }] } }])
   })
 
+  describe('that a client tells the words of', () => {
+    const sendBack = async (secret: string, words: string, plugins: object[]) => {
+      const { message } = JSON.parse((await ask(at, { file: PDF })).raw).choices[0]
+      message.annotations[0].file.content = [{ type: 'text', text: words }]
+      const file = { type: 'file', file: { filename: PDF.name, file_data: PDF.url } }
+      const messages = [
+        { role: 'user', content: [{ type: 'text', text: 'Read.' }, file] },
+        ...[message, { role: 'user', content: 'Go on.' }],
+      ]
+      upstream.hits.length = 0
+      const body = { model: 'acme/eyes', stream: false, more: { messages, plugins } }
+      return (await askDoor(gateway, secret, 'chat', body)).status
+    }
+    const plugins = [{ id: 'file-parser' }]
+
+    test.each(['37 barrels', 'nothing'])('are read by filters all the same: %s', async words => {
+      const secret = await createGuardedKey({
+        name: 'g',
+        content_filters: [{ pattern: '37 barrels', action: 'redact', label: '[CELLAR]' }],
+      })
+      expect(await sendBack(secret, words, plugins)).toBe(200)
+      expect(sentText()).toContain('[CELLAR]')
+      expect(sentText()).not.toContain('data:application/pdf')
+    })
+
+    test('are judged all the same', async () => {
+      flagged = 'barrels'
+      const judged = [...plugins, { id: 'moderation' }]
+      expect(await sendBack(key.inference, 'nothing', judged)).toBe(403)
+    })
+  })
+
   test('documents of office programs become text for every model', async () => {
     const url = toUrl(
       'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
@@ -435,6 +467,75 @@ describe('files of a conversation', () => {
     expect(pipeline).toMatchObject([
       { data: { files: [{ name: 'scan.pdf', skipped: expect.any(String) }] } },
     ])
+  })
+})
+
+describe('moderation reads what a model is told', () => {
+  const words = 'How to burst barrels'
+  const say = (name: string) => ({ type: 'function', function: { name, description: words } })
+  const parameters = { type: 'object', properties: { a: { type: 'string', description: words } } }
+  const json_schema = { name: 'a', schema: parameters }
+  const nested = { type: 'openrouter:advisor', parameters: { instructions: words } }
+
+  test.each<[string, Door, object]>([
+    ['by a tool', 'chat', { tools: [say('burst')] }],
+    [
+      'by the parameters of a tool',
+      'messages',
+      { tools: [{ name: 'a', input_schema: parameters }] },
+    ],
+    ['by a schema', 'chat', { response_format: { type: 'json_schema', json_schema } }],
+    ['by a prediction', 'chat', { prediction: { type: 'content', content: words } }],
+    [
+      'by the name of an author',
+      'chat',
+      { messages: [{ role: 'user', name: words, content: 'Hi' }] },
+    ],
+    ['by a parameter of the provider', 'chat', { chat_template_kwargs: { note: words } }],
+    [
+      'by a tool of the provider',
+      'responses',
+      { tools: [{ type: 'custom', name: 'a', description: words }] },
+    ],
+    [
+      'by the instructions of a subagent',
+      'chat',
+      { tools: [{ ...nested, type: 'openrouter:subagent' }] },
+    ],
+    [
+      'by the instructions of its tools',
+      'chat',
+      { tools: [{ type: 'openrouter:subagent', parameters: { tools: [nested] } }] },
+    ],
+  ])('%s', async (_, door, more) => {
+    flagged = 'barrels'
+    const { status } = await ask(
+      { door, stream: false },
+      { plugins: [{ id: 'moderation' }], more: { ...more } },
+    )
+    expect([status, upstream.hits.map(({ path }) => path)]).toEqual([403, ['/v1/moderations']])
+  })
+
+  test('and neither ids nor bytes', async () => {
+    const call = {
+      id: 'call_1',
+      type: 'function',
+      function: { name: 'draw', arguments: '{"a":1}' },
+    }
+    const url = toUrl('image/png', new Uint8Array(3_000))
+    const messages = [
+      { role: 'user', content: [{ type: 'image_url', image_url: { url } }] },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: 'call_1', content: 'Done.' },
+    ]
+    const more = { messages, note: { image: url } }
+    await ask(
+      { door: 'chat', stream: false },
+      { model: 'acme/eyes', plugins: [{ id: 'moderation' }], more },
+    )
+    expect(upstream.hits[0]?.json).toMatchObject({
+      input: ['draw', '{"a":1}', 'Done.', '{"note":{"image":"data:image/png;base64,"}}'],
+    })
   })
 })
 

@@ -10,6 +10,7 @@ import { testGateway } from '../../support/gateway.ts'
 interface Priced {
   prompt: number
   completion: number
+  tiers?: object[]
   score?: number
 }
 
@@ -19,11 +20,11 @@ const open = (models: Record<string, Priced>, more: object = {}): Promise<Gatewa
       providers: {
         local: { protocol: 'openai-chat', base_url: 'http://127.0.0.1:9/v1', api_key: 'mock' },
       },
-      models: Object.entries(models).map(([name, { prompt, completion }]) => ({
+      models: Object.entries(models).map(([name, { prompt, completion, tiers = [] }]) => ({
         id: `acme/${name}`,
         context_length: 100_000,
         endpoints: [
-          { provider: 'local', model: name, usd_per_million_tokens: { prompt, completion } },
+          { provider: 'local', model: name, usd_per_million_tokens: { prompt, completion, tiers } },
         ],
       })),
       plugins: {
@@ -37,11 +38,12 @@ const open = (models: Record<string, Priced>, more: object = {}): Promise<Gatewa
     },
   })
 
-function decide(gateway: Gateway, options?: Partial<ParetoOptions>) {
+function decide(gateway: Gateway, options?: Partial<ParetoOptions>, text = 'Hi') {
   const plugins = options
     ? { 'pareto-router': { least: 0.66, source: 'weighted_avg', ...options } }
     : {}
-  const call = buildTextCall({ models: ['gateway/pareto-code'], plugins })
+  const messages = [{ role: 'user' as const, blocks: [{ type: 'text' as const, text }] }]
+  const call = buildTextCall({ models: ['gateway/pareto-code'], plugins, messages })
   const inputs = { call, byokKeys: [], rules: [], session: null }
   const decision = paretoRouter.decide?.(gateway, inputs)
   if (!decision) throw new Error('It did not decide')
@@ -73,6 +75,15 @@ describe('pareto-code', () => {
     const decision = decide(await open(MODELS), options)
     expect(decision.names).toEqual(names)
     expect(decision.refusal?.status).toBe(names.length > 0 ? undefined : 404)
+  })
+
+  test('compares what a prompt of that length costs', async () => {
+    const tiers = [{ above: 5_000, prompt: 30, completion: 90 }]
+    const gateway = await open({ ...MODELS, fair: { ...MODELS.fair, tiers } })
+    const long = 'word '.repeat(10_000)
+    expect(decide(gateway, { maxPrice: 10 }).names[0]).toBe('fair')
+    expect(decide(gateway, { maxPrice: 10 }, long).names).toEqual(['worse'])
+    expect(decide(gateway, {}, long).names).toEqual(['worse', 'dear'])
   })
 
   test('says why nothing is left', async () => {
@@ -150,5 +161,18 @@ describe('switchyard', () => {
     const gateway = await open(MODELS, { default_model: 'acme/fair' })
     const routing = { max_price: { prompt: 2 } }
     expect(route(gateway, 'passthrough', [], { routing })).toBe('acme/unknown')
+  })
+
+  test('leaves free variants alone if their calls are limited', async () => {
+    const free = { 'gift:free': { prompt: 0, completion: 0, score: 0.9 } }
+    const limits = { free_models: { requests_per_day: 1 } }
+    const default_model = 'acme/gift:free'
+    const limited = await open({ ...free, dear: MODELS.dear }, { default_model, limits })
+    for (let i = 0; i < 20; i++) expect(route(limited, 'random')).toBe('acme/dear')
+    expect(route(limited, 'passthrough')).toBe('acme/dear')
+    expect(decide(limited).names).toEqual(['dear'])
+    const unlimited = await open({ ...free, dear: MODELS.dear }, { default_model })
+    expect(route(unlimited, 'passthrough')).toBe('acme/gift:free')
+    expect(decide(unlimited).names).toEqual(['gift:free'])
   })
 })

@@ -1,12 +1,14 @@
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import { decodeMediaText, parseDataUrl, readCharset } from '../../../base/data-url.ts'
 import { GatewayError, invalid } from '../../../base/errors.ts'
+import { LARGEST_BODY } from '../../../base/schema-builders.ts'
 import type { MediaReference } from '../../../engine/kinds/media.ts'
 import type { PipelineStage } from '../../../engine/plan/candidates.ts'
 import type { Run } from '../../../engine/run.ts'
 import type { DocumentText } from '../../../engine/traffic/read-documents.ts'
 import type { Block, Message, ParsedFile } from '../../../language/message.ts'
-import { retainsNothing } from '../../../limits/zdr.ts'
+import { mayRetainNothing } from '../../../limits/zdr.ts'
+import { createAsker } from '../../asker.ts'
 import { fetchMissing } from '../../media.ts'
 import type { ExtensionWorld } from '../../world.ts'
 
@@ -23,14 +25,10 @@ interface Memory {
  * Recalls what a document says that the same key has sent before, for those clients and APIs that
  * do not send its annotation back. What a call wants nowhere retained is not remembered.
  */
-export function recall(
-  { traffic, config, clock }: ExtensionWorld,
-  run: Run,
-  way: 'text' | 'ocr',
-  data: string,
-): Memory {
+export function recall(world: ExtensionWorld, run: Run, way: 'text' | 'ocr', data: string): Memory {
+  const { traffic, config, clock } = world
   const most = config.plugins.read_documents_mib * MEBIBYTE
-  if (most === 0 || run.isDry || retainsNothing(run.policy.zdr, run.call)) return NOTHING
+  if (most === 0 || run.isDry || mayRetainNothing(world, run.policy.zdr, run.call)) return NOTHING
   const hash = Bun.CryptoHasher.hash('sha256', data, 'hex')
   const name = `${way} ${run.actor.key_hash ?? ''} ${hash}`
   return {
@@ -86,7 +84,8 @@ type FileBlock = Extract<Block, { type: 'file' }>
 
 /**
  * Parses the files of a conversation, each once, and returns it with their words beside them. Throws
- * 400 for what cannot be fetched or read. In a dry run nothing is fetched: such a file has no words.
+ * 400 for what cannot be fetched or read, and for too many words. In a dry run nothing is fetched:
+ * such a file has no words.
  */
 export async function parseFiles(
   world: ExtensionWorld,
@@ -97,7 +96,23 @@ export async function parseFiles(
   await parser.fetchFiles()
   const messages: Message[] = []
   for (const message of options.messages) messages.push(await parser.parseMessage(message))
+  checkWords(messages)
   return { messages, stage: buildStage(parser.reports), unrecognized: parser.unrecognized }
+}
+
+/**
+ * Throws 400 for more words of files than a body may have: a file is read once, but a model gets its
+ * words wherever it stands.
+ */
+export function checkWords(messages: Message[]): void {
+  let characters = 0
+  for (const { blocks } of messages)
+    for (const block of blocks)
+      if (block.type === 'file')
+        for (const words of block.parsed?.blocks ?? [])
+          if (words.type === 'text') characters += words.text.length
+  if (characters > LARGEST_BODY)
+    throw invalid(`The files of the request: expected at most ${LARGEST_BODY} characters of text`)
 }
 
 /** Computes what a file is known by in a conversation: the hash of what the client sent. */
@@ -184,7 +199,11 @@ class FileParser {
   }
 
   #readDocument(data: string, name: string): Promise<DocumentText | null> {
-    const reading = this.#world.documents.read(Uint8Array.fromBase64(data), name)
+    const reading = this.#world.documents.read(
+      Uint8Array.fromBase64(data),
+      name,
+      createAsker(this.#run, this.#run.cancellation),
+    )
     return this.#run.cancellation.awaitUnlessCancelled(reading)
   }
 

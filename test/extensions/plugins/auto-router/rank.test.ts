@@ -52,7 +52,14 @@ function order(
   tokens = 1_000,
   call: Partial<TextCall> = {},
 ): string[] {
-  const requirements = { tokens, contextLength: 1, inputs: [], outputs: ['text'], parameters: [] }
+  const requirements = {
+    tokens,
+    contextLength: 1,
+    leastTokens: 0,
+    inputs: [],
+    outputs: ['text'],
+    parameters: [],
+  }
   const [one, other] = [
     [first, second],
     [second, first],
