@@ -75,8 +75,12 @@ export const SCHEMA = 'gateway'
 export const connect = (url: string, connections: number): SQL =>
   new SQL(url, { max: connections, connection: { search_path: SCHEMA } } as never)
 
-/** A machine that is cut off in a transaction keeps what that has locked from others no longer. */
-export const HURRY = "set local idle_in_transaction_session_timeout = '10s'"
+/**
+ * A machine that is cut off in a transaction keeps what that has locked from others no longer. What a
+ * statement has waited for is seen by the next one, whatever the database has by default.
+ */
+export const HURRY =
+  "set local idle_in_transaction_session_timeout = '10s'; set transaction isolation level read committed"
 
 /** Does something in a transaction that locks what others wait for. */
 export const transact = <Result>(
@@ -155,13 +159,17 @@ export const answerWithin = <Result>(
   awaitWithin(milliseconds, explainFaults(use), () => unavailable('The database does not answer'))
 
 const AWAY = /^(ERR_POSTGRES_CONNECTION|ERR_POSTGRES_IDLE|ERR_POSTGRES_LIFETIME|ECONN|EPIPE)/
-/** Classes of Postgres' own codes: connections, resources, operators who intervene. */
-const AWAY_CLASSES = /^(08|53|57P)/
+/**
+ * Postgres' own codes, and classes of them: connections, what others did at the same moment, resources,
+ * operators and limits of time that intervene, disks. 25006: it takes no changes, as one that follows
+ * another now. 25P03, 25P04 and 55P03: it was waited for too long.
+ */
+const AWAY_CODES = /^(08|40|53|57|58|25006|25P03|25P04|55P03)/
 
 /** Whether this says that the database cannot be reached. */
 export const isAway = (thrown: unknown): boolean => {
   const { code, errno } = thrown as { code?: unknown; errno?: unknown }
-  return AWAY.test(String(code)) || AWAY_CLASSES.test(String(errno))
+  return AWAY.test(String(code)) || AWAY_CODES.test(String(errno))
 }
 
 /** The code of what Postgres has refused; empty where it was not asked. */

@@ -162,20 +162,21 @@ export async function runStep(connection: Runner, statement: Statement): Promise
  * Does something in a transaction. Where one that was simultaneous has inserted the same row it
  * throws 409, unless it may begin again that often.
  */
-async function begin(
+const begin = (
   pool: SQL,
   work: (connection: Runner) => Promise<unknown>,
   again = 0,
-): Promise<void> {
-  for (let left = again; ; ) {
-    try {
-      await explainFaults(() => transact(pool, work))
-      return
-    } catch (thrown) {
-      const code = readCode(thrown)
-      if (CONFLICTS.has(code) && left-- <= 0)
-        throw conflict('It was changed at the same moment. Please try again.')
-      if (code !== DEADLOCK && !CONFLICTS.has(code)) throw thrown
+): Promise<void> =>
+  explainFaults(async () => {
+    for (let left = again; ; ) {
+      try {
+        await transact(pool, work)
+        return
+      } catch (thrown) {
+        const code = readCode(thrown)
+        if (CONFLICTS.has(code) && left-- <= 0)
+          throw conflict('It was changed at the same moment. Please try again.')
+        if (code !== DEADLOCK && !CONFLICTS.has(code)) throw thrown
+      }
     }
-  }
-}
+  })
