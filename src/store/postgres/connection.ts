@@ -13,6 +13,7 @@ import {
 import { awaitWithin } from '../../base/clock.ts'
 import { GatewayError, unavailable } from '../../base/errors.ts'
 import type { Tables } from '../sql/tables.ts'
+import { Pool } from './pool.ts'
 
 /** What runs statements: the pool, or the connection of a transaction. */
 export type Runner = Pick<SQL, 'unsafe'>
@@ -72,8 +73,11 @@ const toParameter = (value: unknown) =>
 export const SCHEMA = 'gateway'
 
 /** Opens a pool of connections to the schema of a store. */
-export const connect = (url: string, connections: number): SQL =>
-  new SQL(url, { max: connections, connection: { search_path: SCHEMA } } as never)
+export const connect = (url: string, connections: number): Pool =>
+  new Pool(name => {
+    const connection = { search_path: SCHEMA, application_name: name }
+    return new SQL(url, { max: connections, connection } as never)
+  })
 
 /**
  * A machine that is cut off in a transaction keeps what that has locked from others no longer. What a
@@ -84,7 +88,7 @@ export const HURRY =
 
 /** Does something in a transaction that locks what others wait for. */
 export const transact = <Result>(
-  pool: SQL,
+  pool: Pool,
   work: (connection: Runner) => Promise<Result>,
 ): Promise<Result> =>
   pool.begin(async connection => {
@@ -93,13 +97,13 @@ export const transact = <Result>(
   }) as Promise<Result>
 
 /** Opens Kysely over a pool. What changes something is run by `write.ts`. */
-export const openKysely = (pool: SQL): Kysely<Tables> =>
+export const openKysely = (pool: Pool): Kysely<Tables> =>
   new Kysely<Tables>({ dialect: new PoolDialect(pool) })
 
 class PoolDialect implements Dialect {
-  readonly #pool: SQL
+  readonly #pool: Pool
 
-  constructor(pool: SQL) {
+  constructor(pool: Pool) {
     this.#pool = pool
   }
 
@@ -113,7 +117,7 @@ class PoolDialect implements Dialect {
 class PoolDriver implements Driver {
   readonly #connection: DatabaseConnection
 
-  constructor(pool: SQL) {
+  constructor(pool: Pool) {
     this.#connection = {
       executeQuery: async <Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> => ({
         rows: await answerWithin(PATIENCE.read, () => run<Row>(pool, sql, parameters)),

@@ -1,4 +1,3 @@
-import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
 import type { Seal } from '../sql/seals.ts'
@@ -12,6 +11,7 @@ import {
   run,
   transact,
 } from './connection.ts'
+import type { Pool } from './pool.ts'
 
 /** A unique index, or a row that refers to another. */
 const CONFLICTS = new Set(['23505', '23503'])
@@ -47,7 +47,7 @@ export const CHANNEL = 'gateway'
  * change under the name of this process.
  */
 export function createWriter(
-  pool: SQL,
+  pool: Pool,
   { seal, feed, name }: { seal: Seal; feed: ChangeFeed; name: string },
 ): PostgresWriter {
   let changes = 0
@@ -163,7 +163,7 @@ export async function runStep(connection: Runner, statement: Statement): Promise
  * throws 409, unless it may begin again that often.
  */
 const begin = (
-  pool: SQL,
+  pool: Pool,
   work: (connection: Runner) => Promise<unknown>,
   again = 0,
 ): Promise<void> =>

@@ -1,13 +1,13 @@
-import type { SQL } from 'bun'
 import type { Clock } from '../../../base/clock.ts'
 import { unavailable } from '../../../base/errors.ts'
 import type { Need, Pools } from '../../valkey/pools.ts'
 import { answerWithin, run, transact } from '../connection.ts'
+import type { Pool } from '../pool.ts'
 
 /** What a process needs to count together with others. */
 export interface CountOptions {
   /** Opens a connection of its own: reports that take long must not keep calls waiting. */
-  connect: () => SQL
+  connect: () => Pool
   /** That of the process. */
   incarnation: string
   ticks: () => number
@@ -126,7 +126,7 @@ const SWEEP_PLACES = `delete from places
 export class Trips {
   readonly #options: CountOptions
   readonly clock: DatabaseClock
-  #pool: SQL
+  #pool: Pool
   readonly #counts = new Set<Asker>()
   readonly #places = new Set<Asker>()
   /** Those of windows that only tell something: they wait for all others. */
