@@ -181,9 +181,28 @@ if (await hasPostgres()) {
       provideKey(gateway, 'ci', gateway.config.oauth.issuers.ci as never, { name: 'repo' })
 
     test('has one key, whichever servers it asks at once', async () => {
-      const [a, b] = await start(config)
+      const issuers = { ci: { ...RULE, most_subjects: 1 } }
+      const [a, b] = await start({ ...config, oauth: { issuers } })
       const [first, second] = await Promise.all([provide(a), provide(b)])
       expect(second.hash).toBe(first.hash)
+    })
+
+    test('is one of as many as its policy allows, whichever servers they ask at once', async () => {
+      const issuers = { ci: { ...RULE, most_subjects: 3 } }
+      const both = await start({ ...config, oauth: { issuers } })
+      const asked = Array.from({ length: 12 }, (_, i) => {
+        const { gateway } = both[i % 2] as SharingServer
+        const rule = gateway.config.oauth.issuers.ci as never
+        return provideKey(gateway, 'ci', rule, { name: `repo ${i}` })
+      })
+      const results = await Promise.allSettled(asked)
+      const reasons = results.flatMap(one =>
+        one.status === 'rejected' ? [String(one.reason)] : [],
+      )
+      expect(reasons).toHaveLength(9)
+      for (const reason of reasons) expect(reason).toContain('subjects already')
+      const made = "select from gateway.keys where external_user like 'repo %'"
+      expect(await postgres.run(made)).toHaveLength(3)
     })
 
     test('is known by its token where its key was not heard of yet', async () => {
