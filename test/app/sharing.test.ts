@@ -3,12 +3,13 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { examineNodes, forgetNode, listNodes } from '../../src/app/nodes.ts'
 import { reconfigure } from '../../src/app/reconfigure.ts'
 import { Cancellation } from '../../src/base/cancellation.ts'
+import { createBatchRunner } from '../../src/extensions/batches/runner.ts'
 import { beginLogin } from '../../src/extensions/tools/mcp/login.ts'
 import { getToken } from '../../src/extensions/tools/mcp/oauth.ts'
 import { runCommands } from '../../src/network/containers/commands.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { listAudit } from '../../src/resources/audit.ts'
-import { updateKey } from '../../src/resources/keys.ts'
+import { createKey, updateKey } from '../../src/resources/keys.ts'
 import {
   beginProviderSession,
   endProviderSessions,
@@ -214,6 +215,26 @@ if (await hasPostgres()) {
       expect((await b.fetch('/key', { key })).status).toBe(200)
       expect((await b.fetch('/key', { key: `${key}x` })).status).toBe(401)
     })
+  })
+
+  test('a batch is made with the key and the preset that another server has made a moment ago', async () => {
+    await using proxy = openDeafProxy(postgres.url)
+    const [a, b] = await start({}, { urls: [postgres.url, proxy.url] })
+    await b.gateway.jobs?.claim()
+    upstream.plan([completion('Made')])
+    const { key } = await createKey(a.gateway, getOperator(a.gateway), { name: 'new' })
+    const preset = { messages: [{ role: 'system', content: 'Be brief' }] }
+    await a.fetch('/presets/brief/chat/completions', { key, json: preset })
+    const body = { messages: MESSAGES, preset: 'brief' }
+    const requests = [{ custom_id: 'one', body }]
+    const json = { endpoint: '/v1/chat/completions', model: 'acme/small', requests }
+    const { id } = (await (await a.fetch('/batches', { key, json })).json()) as { id: string }
+    const runner = createBatchRunner(b.gateway)
+    await runner.start()
+    await runner.rest()
+    await runner.stop()
+    const batch = await b.gateway.store.batches.find(id)
+    expect(batch).toMatchObject({ status: 'completed', errors: [], completed: 1, failed: 0 })
   })
 
   test('a sign-in that is under way when another server is told of its logout does not begin', async () => {
