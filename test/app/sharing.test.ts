@@ -7,6 +7,7 @@ import { createBatchRunner } from '../../src/extensions/batches/runner.ts'
 import { beginLogin } from '../../src/extensions/tools/mcp/login.ts'
 import { getToken } from '../../src/extensions/tools/mcp/oauth.ts'
 import { runCommands } from '../../src/network/containers/commands.ts'
+import { createDestination } from '../../src/observability/destinations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { listAudit } from '../../src/resources/audit.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
@@ -16,6 +17,7 @@ import {
   findSession,
 } from '../../src/resources/sign-ins.ts'
 import { provideKey } from '../../src/resources/workloads.ts'
+import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { VERSION } from '../../src/store/postgres/schema.ts'
 import { startAuthorizationServer } from '../support/authorization-server.ts'
 import { waitUntil } from '../support/chat.ts'
@@ -23,6 +25,7 @@ import { openDeafProxy } from '../support/deaf-proxy.ts'
 import { TestClock } from '../support/gateway.ts'
 import { startMcpServer } from '../support/mcp-server.ts'
 import { hasPostgres, type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { startReceiver } from '../support/receiver.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
 import { buildLocalConfig } from '../support/server.ts'
 import { type SharingServer, startSharing } from '../support/servers.ts'
@@ -235,6 +238,29 @@ if (await hasPostgres()) {
     await runner.stop()
     const batch = await b.gateway.store.batches.find(id)
     expect(batch).toMatchObject({ status: 'completed', errors: [], completed: 1, failed: 0 })
+  })
+
+  test('a call is told to a destination that another server has switched on a moment ago', async () => {
+    await using proxy = openDeafProxy(postgres.url)
+    const receiver = await startReceiver()
+    const config = { security: { allow_private_urls: [receiver.host] } }
+    const [a, b] = await start(config, { urls: [postgres.url, proxy.url] })
+    const { deliveries, jobs } = b.gateway
+    await jobs?.claim()
+    await deliveries.start()
+    const actor = getOperator(a.gateway)
+    const hook = { type: 'webhook', name: 'hook', config: { url: receiver.url } }
+    await createDestination(a.gateway, actor, hook as never)
+    await b.gateway.catchUp()
+    const on = { is_observability_broadcast_enabled: true }
+    await updateWorkspace(a.gateway, actor, a.gateway.memory.owner.workspace_id, on)
+    upstream.plan([completion('Hi')])
+    expect((await chat(a)).status).toBe(200)
+    await deliveries.look(1)
+    await waitUntil(() => deliveries.list().every(({ waiting }) => waiting === 0))
+    expect(deliveries.list()).toMatchObject([{ delivered: 1, dropped: 0 }])
+    await deliveries.stop()
+    await receiver.close()
   })
 
   test('a sign-in that is under way when another server is told of its logout does not begin', async () => {
