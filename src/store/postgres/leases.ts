@@ -414,10 +414,12 @@ export const countCharges = (given: string, sums: string, node: string): string 
 
 /**
  * Removes what was counted of windows that are over for long, and what is left of leases of them: an
- * end user with a budget who came once. Whoever asks again sums it up again.
+ * end user with a budget who came once. Whoever asks again sums it up again. So are the leases of
+ * servers that have ended and given back all: each question of a meter reads all of its leases.
  */
 export const SWEEP_LIMITS = [
   `delete from accounts where period <> ''
     and first_day < extract(epoch from clock_timestamp()) / 86400 - 40`,
-  `delete from leases where amount = 0 and meter not in (select meter from accounts)`,
+  `delete from leases where amount = 0 and (meter not in (select meter from accounts)
+    or node in (select id from nodes where left_at is not null))`,
 ]
