@@ -10,8 +10,9 @@ import {
   PostgresQueryCompiler,
   type QueryResult,
 } from 'kysely'
-import { awaitWithin } from '../../base/clock.ts'
+import { awaitWithin, systemClock } from '../../base/clock.ts'
 import { GatewayError, unavailable } from '../../base/errors.ts'
+import { Room } from '../../base/room.ts'
 import type { Tables } from '../sql/tables.ts'
 import { Pool } from './pool.ts'
 
@@ -96,31 +97,77 @@ export const transact = <Result>(
     return result
   }) as Promise<Result>
 
+/** Does something once others of its kind leave a connection to it. */
+export type Lane = <Result>(work: () => Promise<Result>) => Promise<Result>
+
+/** Who takes connections for what may take long, or waits for others. */
+export interface Lanes {
+  write: Lane
+  read: Lane
+  report: Lane
+}
+
+/**
+ * Shares connections out, so that some are left for what is short, and calls wait for: money, records,
+ * and what others have changed. Transactions of administration wait for one another in any case.
+ */
+export function createLanes(connections: number): Lanes {
+  const writers = connections < 6 ? 1 : 2
+  const readers = Math.max(1, connections - writers - 2)
+  const read = createLane(readers, PATIENCE.read)
+  const report = createLane(Math.max(1, Math.floor(readers / 2)), PATIENCE.read)
+  return {
+    write: createLane(writers, PATIENCE.write),
+    read,
+    report: work => report(() => read(work)),
+  }
+}
+
+/** Lets so many in at a time. Who has waited for so many milliseconds was given up on. */
+function createLane(places: number, milliseconds: number): Lane {
+  const room = new Room(places, NEVER)
+  return async work => {
+    const since = systemClock.ticks()
+    const leave = await room.enter()
+    try {
+      if (systemClock.ticks() - since > milliseconds) throw unavailable(NO_ANSWER)
+      return await work()
+    } finally {
+      leave()
+    }
+  }
+}
+
+/** The longest time that a timer takes, in milliseconds: some weeks. */
+const NEVER = 2 ** 31 - 1
+
 /** Opens Kysely over a pool. What changes something is run by `write.ts`. */
-export const openKysely = (pool: Pool): Kysely<Tables> =>
-  new Kysely<Tables>({ dialect: new PoolDialect(pool) })
+export const openKysely = (pool: Pool, read: Lane): Kysely<Tables> =>
+  new Kysely<Tables>({ dialect: new PoolDialect(pool, read) })
 
 class PoolDialect implements Dialect {
   readonly #pool: Pool
+  readonly #read: Lane
 
-  constructor(pool: Pool) {
+  constructor(pool: Pool, read: Lane) {
     this.#pool = pool
+    this.#read = read
   }
 
   createAdapter = () => new PostgresAdapter()
   createQueryCompiler = () => new PostgresQueryCompiler()
   createIntrospector = (kysely: Kysely<never>) => new PostgresIntrospector(kysely)
-  createDriver = () => new PoolDriver(this.#pool)
+  createDriver = () => new PoolDriver(this.#pool, this.#read)
 }
 
 /** The pool itself chooses a connection for each statement. */
 class PoolDriver implements Driver {
   readonly #connection: DatabaseConnection
 
-  constructor(pool: Pool) {
+  constructor(pool: Pool, read: Lane) {
     this.#connection = {
       executeQuery: async <Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> => ({
-        rows: await answerWithin(PATIENCE.read, () => run<Row>(pool, sql, parameters)),
+        rows: await answerWithin(PATIENCE.read, () => read(() => run<Row>(pool, sql, parameters))),
       }),
       streamQuery: refuse,
     }
@@ -159,8 +206,9 @@ export const PATIENCE = { version: 2_000, lease: 2_000, write: 10_000, read: 30_
 export const answerWithin = <Result>(
   milliseconds: number,
   use: () => Promise<Result>,
-): Promise<Result> =>
-  awaitWithin(milliseconds, explainFaults(use), () => unavailable('The database does not answer'))
+): Promise<Result> => awaitWithin(milliseconds, explainFaults(use), () => unavailable(NO_ANSWER))
+
+const NO_ANSWER = 'The database does not answer'
 
 const AWAY = /^(ERR_POSTGRES_CONNECTION|ERR_POSTGRES_IDLE|ERR_POSTGRES_LIFETIME|ECONN|EPIPE)/
 /**

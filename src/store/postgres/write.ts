@@ -5,6 +5,7 @@ import { Prepared, prepare, type Statement, type Write } from '../sql/write.ts'
 import {
   answerWithin,
   explainFaults,
+  type Lane,
   PATIENCE,
   type Runner,
   readCode,
@@ -48,12 +49,13 @@ export const CHANNEL = 'gateway'
  */
 export function createWriter(
   pool: Pool,
-  { seal, feed, name }: { seal: Seal; feed: ChangeFeed; name: string },
+  { seal, feed, name, lane }: { seal: Seal; feed: ChangeFeed; name: string; lane: Lane },
 ): PostgresWriter {
   let changes = 0
+  const takeTurn = (work: (connection: Runner) => Promise<unknown>) => lane(() => begin(pool, work))
   const transactLoudly = async (work: (connection: Runner) => Promise<unknown>) => {
     let ends: Ends = []
-    await begin(pool, async connection => {
+    await takeTurn(async connection => {
       await run(connection, 'update gate set changes = changes + 1')
       // Not in the same statement, which sees what was there before it had the gate.
       const findLast = () => run<Entry>(connection, FIND_LAST)
@@ -69,7 +71,7 @@ export function createWriter(
     changes += 1
   }
   const transactQuietly = (work: (connection: Runner) => Promise<unknown>) =>
-    begin(pool, async connection => {
+    takeTurn(async connection => {
       await run(connection, 'select changes from gate for update')
       await work(connection)
     })

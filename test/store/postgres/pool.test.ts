@@ -2,9 +2,11 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openGateway } from '../../../src/app/gateway.ts'
+import { SQL } from 'bun'
+import { type Gateway, openGateway } from '../../../src/app/gateway.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
+import { listAudit } from '../../../src/resources/audit.ts'
 import { createKey } from '../../../src/resources/keys.ts'
 import { connect, run } from '../../../src/store/postgres/connection.ts'
 import { waitUntil } from '../../support/chat.ts'
@@ -79,6 +81,43 @@ if (await hasPostgres()) {
       await expect(make('meanwhile')).rejects.toMatchObject({ status: 503 })
       way.lead(postgres.url)
       await waitUntil(succeeds(() => make('after')))
+    })
+
+    test.each([
+      [
+        'administration',
+        'gate',
+        (gateway: Gateway, i: number) =>
+          createKey(gateway, getOperator(gateway), { name: `key ${i}` }),
+      ],
+      ['reports', 'audit', (gateway: Gateway) => listAudit(gateway, getOperator(gateway), {})],
+    ])('are left for calls where %s wait for long', async (_, table, ask) => {
+      await postgres.run('drop schema if exists gateway cascade')
+      await using opened = await open(postgres.url)
+      const { gateway } = opened
+      await gateway.ledger.leases?.begin()
+      const other = new SQL(postgres.url, { max: 1 })
+      let asked: Promise<unknown>[] = []
+      await other.begin(async busy => {
+        await busy.unsafe(`lock table gateway.${table} in access exclusive mode`)
+        asked = Array.from({ length: 12 }, (_, i) => ask(gateway, i))
+        const waits = `select from pg_stat_activity where wait_event_type = 'Lock'`
+        await waitUntil(async () => (await postgres.run(waits)).length > 0)
+        const payer = { key_hash: 'key-1', user_id: 'user-1', workspace_id: 'ws-1' }
+        const amounts = { own: 10n, byok: null }
+        const bound = { account: 'key key-1' as const, limit: 100n, period: null, byok: false }
+        const hold = gateway.ledger.reserveElsewhere?.(
+          payer,
+          { maximum: amounts, minimum: amounts },
+          [{ ...bound, message: 'used up' }],
+        )
+        expect((await hold)?.amounts.own).toBe(10n)
+        const [generation, charge] = [buildGeneration({ id: 'a' }), buildStepCharge({ id: 'a' })]
+        await gateway.recorder.record({ generation, charge })
+        expect(gateway.recorder.isFailing).toBe(false)
+      })
+      await other.close()
+      await Promise.all(asked)
     })
 
     test('on which something takes long are kept', async () => {
