@@ -68,10 +68,11 @@ export class Work {
     const { gateway, succession } = this.#serving
     gateway.rollups.start()
     this.#stops.push(await startEvictions(gateway))
-    await gateway.deliveries.start()
+    // Also what begins in part, where the store stops answering.
     this.#stops.push(() => gateway.deliveries.stop())
-    await gateway.videos.start()
+    await gateway.deliveries.start()
     this.#stops.push(() => gateway.videos.stop())
+    await gateway.videos.start()
     this.#stops.push(await startAlerts(gateway))
     // Lines of the server before this one run to their end there.
     if (succession) void succession.ended.then(() => this.#startBatches())
@@ -132,8 +133,13 @@ async function startAlerts(gateway: Gateway): Promise<() => Promise<void>> {
     if (gateway.memory.alerts.size > 0) watch ??= watchAlerts(gateway)
   }
   const remove = gateway.events.on('alerts.changed', begin)
-  begin()
-  await watch
+  try {
+    begin()
+    await watch
+  } catch (thrown) {
+    remove()
+    throw thrown
+  }
   return async () => {
     remove()
     await (await watch)?.stop()
@@ -143,7 +149,12 @@ async function startAlerts(gateway: Gateway): Promise<() => Promise<void>> {
 async function watchAlerts(gateway: Gateway): Promise<AlertWatch> {
   const { AlertWatch } = await import('../../../observability/alerts/watch.ts')
   const watch = new AlertWatch(gateway)
-  await watch.start()
+  try {
+    await watch.start()
+  } catch (thrown) {
+    await watch.stop()
+    throw thrown
+  }
   return watch
 }
 
