@@ -153,6 +153,33 @@ test('what is logged of batches and of the disk is logged once, however often th
   expect(logged).toEqual(['batch.ended', 'write-log.held'])
 })
 
+test('alerts that could not be watched as the first was made are with the next change', async () => {
+  const gateway = await testGateway({ config: CONFIG })
+  const serving = { gateway, log: () => undefined, succession: null } as unknown as Serving
+  const work = new Work(serving, { look: async () => undefined } as unknown as ConfigWatch)
+  await work.start()
+  const { alerts } = gateway.store
+  const { listWaiting } = alerts
+  let isAway = true
+  let asked = 0
+  alerts.listWaiting = async () => {
+    asked += 1
+    if (isAway) throw new Error('The store does not answer')
+    return listWaiting()
+  }
+  const to = { type: 'webhook' as const, url: HOOK, secret: 'whsec_MDEyMzQ1Njc4OWFiY2RlZg==' }
+  const make = (name: string) =>
+    createAlert(gateway, getOperator(gateway), { name, cause: 'provider_empty', to })
+  await make('first')
+  await waitUntil(() => asked === 1)
+  isAway = false
+  await make('second')
+  await waitUntil(() => asked === 2)
+  await work.stopBatches()
+  await work.stop()
+  await gateway.close()
+})
+
 test('what has begun of jobs that cannot all begin is ended with them', async () => {
   let open = 0
   const openRenderer = () => {

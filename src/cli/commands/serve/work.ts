@@ -129,13 +129,17 @@ async function stopAll(stops: (() => unknown)[]): Promise<void> {
 /** Watches for alerts as soon as there is one, and returns the function that ends it. */
 async function startAlerts(gateway: Gateway): Promise<() => Promise<void>> {
   let watch: Promise<AlertWatch> | undefined
-  const begin = () => {
-    if (gateway.memory.alerts.size > 0) watch ??= watchAlerts(gateway)
+  const begin = async () => {
+    if (gateway.memory.alerts.size === 0) return
+    watch ??= watchAlerts(gateway)
+    await watch.catch(thrown => {
+      watch = undefined
+      throw thrown
+    })
   }
-  const remove = gateway.events.on('alerts.changed', begin)
+  const remove = gateway.events.on('alerts.changed', () => void begin().catch(() => undefined))
   try {
-    begin()
-    await watch
+    await begin()
   } catch (thrown) {
     remove()
     throw thrown
