@@ -68,28 +68,41 @@ const namePolicy = ({ policy, rule, workspace_id }: NamedKey): string =>
 async function makeKey(world: IdentityWorld, named: NamedKey): Promise<Key> {
   const known = world.memory.keys.get(named.hash)
   if (known) return adjustKey(world, known, named.rule)
-  const { policy, rule, workspace_id } = named
   // They have a secret that was thrown away.
-  const own = [...world.memory.keys.listMarked(KEY_MARKS.rotated)].filter(
-    key =>
-      key.external_user !== null &&
-      key.hash === nameKey(policy, rule.issuer, workspace_id, key.external_user),
-  )
+  const own = [...world.memory.keys.listMarked(KEY_MARKS.rotated)]
   // And those that are about to be.
   const making = [...world.workloads.making].filter(
     ([hash, one]) => one.policy === namePolicy(named) && !world.memory.keys.has(hash),
   )
-  const count = own.length + making.length
-  if (count >= (rule.most_subjects ?? MOST_SUBJECTS))
-    throw refuseExchange('invalid_grant', `This policy has ${count} subjects already`)
+  refuseMore(named, own, making.length)
   const key = buildKey(world, named)
   try {
-    await world.store.keys.insert(key, auditKey(world, getOperator(world), null, key))
+    const entry = auditKey(world, getOperator(world), null, key)
+    // Other servers make keys too.
+    await world.store.keys.insert(key, entry, false, keys => refuseMore(named, keys))
   } catch (thrown) {
     return findMade(world, key.hash, thrown)
   }
   world.memory.keys.set(key)
   return key
+}
+
+/**
+ * Throws 400 where these keys, and those that are being made, have as many other subjects of a policy
+ * as it may have.
+ */
+function refuseMore(
+  { hash: own, policy, rule, workspace_id }: NamedKey,
+  keys: Pick<Key, 'hash' | 'external_user'>[],
+  making = 0,
+): void {
+  const others = keys.filter(
+    ({ hash, external_user: user }) =>
+      user !== null && hash !== own && hash === nameKey(policy, rule.issuer, workspace_id, user),
+  )
+  const count = others.length + making
+  if (count >= (rule.most_subjects ?? MOST_SUBJECTS))
+    throw refuseExchange('invalid_grant', `This policy has ${count} subjects already`)
 }
 
 /** Finds the key that another server has made at the same moment. Throws what has happened else. */

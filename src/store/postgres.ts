@@ -5,6 +5,7 @@ import type { GivenSecret } from './own-secret.ts'
 import {
   answerWithin,
   connect,
+  createLanes,
   explainFaults,
   openKysely,
   PATIENCE,
@@ -86,10 +87,11 @@ export async function openPostgres({
     await pool.close()
     throw error
   }
-  const kysely = openKysely(pool)
+  const lanes = createLanes(connections)
+  const kysely = openKysely(pool, lanes.read)
   const sealer = createSealer({ kysely, mac: secrets.mac, getColumns: () => columns })
   const name = crypto.randomUUID()
-  const writer = createWriter(pool, { seal: sealer, feed, name })
+  const writer = createWriter(pool, { seal: sealer, feed, name, lane: lanes.write })
   const { write, writeQuietly } = writer
   const nouns = openNouns(
     {
@@ -121,7 +123,8 @@ export async function openPostgres({
     rollups: {
       ...createRollupStore({
         ...{ write: writeQuietly, fresh: new FreshCalls(), endpointId: ENDPOINT_ID },
-        read: (text, values) => answerWithin(PATIENCE.read, () => run(pool, text, values)),
+        read: (text, values) =>
+          answerWithin(PATIENCE.read, () => lanes.report(() => run(pool, text, values))),
       }),
       verify: createVerifier(stepper, ENDPOINT_ID),
     },

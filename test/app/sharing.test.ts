@@ -3,18 +3,21 @@ import type { Gateway } from '../../src/app/gateway.ts'
 import { examineNodes, forgetNode, listNodes } from '../../src/app/nodes.ts'
 import { reconfigure } from '../../src/app/reconfigure.ts'
 import { Cancellation } from '../../src/base/cancellation.ts'
+import { createBatchRunner } from '../../src/extensions/batches/runner.ts'
 import { beginLogin } from '../../src/extensions/tools/mcp/login.ts'
 import { getToken } from '../../src/extensions/tools/mcp/oauth.ts'
 import { runCommands } from '../../src/network/containers/commands.ts'
+import { createDestination } from '../../src/observability/destinations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { listAudit } from '../../src/resources/audit.ts'
-import { updateKey } from '../../src/resources/keys.ts'
+import { createKey, updateKey } from '../../src/resources/keys.ts'
 import {
   beginProviderSession,
   endProviderSessions,
   findSession,
 } from '../../src/resources/sign-ins.ts'
 import { provideKey } from '../../src/resources/workloads.ts'
+import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { VERSION } from '../../src/store/postgres/schema.ts'
 import { startAuthorizationServer } from '../support/authorization-server.ts'
 import { waitUntil } from '../support/chat.ts'
@@ -22,6 +25,7 @@ import { openDeafProxy } from '../support/deaf-proxy.ts'
 import { TestClock } from '../support/gateway.ts'
 import { startMcpServer } from '../support/mcp-server.ts'
 import { hasPostgres, type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { startReceiver } from '../support/receiver.ts'
 import { FakeSandbox } from '../support/sandboxes/fake.ts'
 import { buildLocalConfig } from '../support/server.ts'
 import { type SharingServer, startSharing } from '../support/servers.ts'
@@ -181,9 +185,28 @@ if (await hasPostgres()) {
       provideKey(gateway, 'ci', gateway.config.oauth.issuers.ci as never, { name: 'repo' })
 
     test('has one key, whichever servers it asks at once', async () => {
-      const [a, b] = await start(config)
+      const issuers = { ci: { ...RULE, most_subjects: 1 } }
+      const [a, b] = await start({ ...config, oauth: { issuers } })
       const [first, second] = await Promise.all([provide(a), provide(b)])
       expect(second.hash).toBe(first.hash)
+    })
+
+    test('is one of as many as its policy allows, whichever servers they ask at once', async () => {
+      const issuers = { ci: { ...RULE, most_subjects: 3 } }
+      const both = await start({ ...config, oauth: { issuers } })
+      const asked = Array.from({ length: 12 }, (_, i) => {
+        const { gateway } = both[i % 2] as SharingServer
+        const rule = gateway.config.oauth.issuers.ci as never
+        return provideKey(gateway, 'ci', rule, { name: `repo ${i}` })
+      })
+      const results = await Promise.allSettled(asked)
+      const reasons = results.flatMap(one =>
+        one.status === 'rejected' ? [String(one.reason)] : [],
+      )
+      expect(reasons).toHaveLength(9)
+      for (const reason of reasons) expect(reason).toContain('subjects already')
+      const made = "select from gateway.keys where external_user like 'repo %'"
+      expect(await postgres.run(made)).toHaveLength(3)
     })
 
     test('is known by its token where its key was not heard of yet', async () => {
@@ -195,6 +218,49 @@ if (await hasPostgres()) {
       expect((await b.fetch('/key', { key })).status).toBe(200)
       expect((await b.fetch('/key', { key: `${key}x` })).status).toBe(401)
     })
+  })
+
+  test('a batch is made with the key and the preset that another server has made a moment ago', async () => {
+    await using proxy = openDeafProxy(postgres.url)
+    const [a, b] = await start({}, { urls: [postgres.url, proxy.url] })
+    await b.gateway.jobs?.claim()
+    upstream.plan([completion('Made')])
+    const { key } = await createKey(a.gateway, getOperator(a.gateway), { name: 'new' })
+    const preset = { messages: [{ role: 'system', content: 'Be brief' }] }
+    await a.fetch('/presets/brief/chat/completions', { key, json: preset })
+    const body = { messages: MESSAGES, preset: 'brief' }
+    const requests = [{ custom_id: 'one', body }]
+    const json = { endpoint: '/v1/chat/completions', model: 'acme/small', requests }
+    const { id } = (await (await a.fetch('/batches', { key, json })).json()) as { id: string }
+    const runner = createBatchRunner(b.gateway)
+    await runner.start()
+    await runner.rest()
+    await runner.stop()
+    const batch = await b.gateway.store.batches.find(id)
+    expect(batch).toMatchObject({ status: 'completed', errors: [], completed: 1, failed: 0 })
+  })
+
+  test('a call is told to a destination that another server has switched on a moment ago', async () => {
+    await using proxy = openDeafProxy(postgres.url)
+    const receiver = await startReceiver()
+    const config = { security: { allow_private_urls: [receiver.host] } }
+    const [a, b] = await start(config, { urls: [postgres.url, proxy.url] })
+    const { deliveries, jobs } = b.gateway
+    await jobs?.claim()
+    await deliveries.start()
+    const actor = getOperator(a.gateway)
+    const hook = { type: 'webhook', name: 'hook', config: { url: receiver.url } }
+    await createDestination(a.gateway, actor, hook as never)
+    await b.gateway.catchUp()
+    const on = { is_observability_broadcast_enabled: true }
+    await updateWorkspace(a.gateway, actor, a.gateway.memory.owner.workspace_id, on)
+    upstream.plan([completion('Hi')])
+    expect((await chat(a)).status).toBe(200)
+    await deliveries.look(1)
+    await waitUntil(() => deliveries.list().every(({ waiting }) => waiting === 0))
+    expect(deliveries.list()).toMatchObject([{ delivered: 1, dropped: 0 }])
+    await deliveries.stop()
+    await receiver.close()
   })
 
   test('a sign-in that is under way when another server is told of its logout does not begin', async () => {

@@ -165,7 +165,7 @@ export class BatchJob {
     if (batch.status === 'cancelling') return { as: 'cancelled', problems: [] }
     if (Date.parse(batch.expires_at) <= clock.now().getTime())
       return { as: 'expired', problems: [] }
-    if (!this.#findActor(batch)) return buildFailure('key_not_usable', KEY_GONE)
+    if (!(await this.#hasActor(batch))) return buildFailure('key_not_usable', KEY_GONE)
     if (this.#isExhausted && this.#again.length === 0) return { as: 'completed', problems: [] }
     const file = await store.files.find(batch.input_file_id)
     return file ? null : buildFailure('file_deleted', FILE_GONE)
@@ -175,6 +175,13 @@ export class BatchJob {
     const key = this.#world.memory.keys.get(key_hash)
     const isGood = key && isUsable(key, this.#world.clock.now())
     return isGood ? buildKeyActor(this.#world, key) : null
+  }
+
+  /** Whether its key is usable. Another server may have made that a moment ago. */
+  async #hasActor(batch: Batch): Promise<boolean> {
+    if (this.#findActor(batch)) return true
+    await this.#world.catchUp()
+    return this.#findActor(batch) !== null
   }
 
   /** Returns the next line that has no result; null if none is left. */
@@ -246,6 +253,8 @@ export class BatchJob {
   }
 
   async #startLines(batch: Batch): Promise<AsyncGenerator<Line>> {
+    // What its lines name, as a preset, may be new too.
+    await this.#world.catchUp()
     const done = await this.#world.store.batches.listDoneLines(batch.id)
     this.#done = new Set([...done, ...this.#open])
     return this.#openLines(batch)

@@ -40,6 +40,9 @@ export type ChangingKey = Pick<
   'secret_hash' | 'limit' | 'limit_reset' | 'include_byok_in_limit' | 'disabled'
 >
 
+/** Throws where the keys of external users that a workspace has allow no other one. */
+type JudgeNamed = (named: Pick<Key, 'hash' | 'external_user'>[]) => void
+
 /**
  * Stores keys. Hashes are unique. Each change is one transaction with its audit entry.
  */
@@ -49,9 +52,9 @@ export interface KeyStore {
   /**
    * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
    * organization, and when its creator has left; with `ofMember` also when they are not in the
-   * workspace.
+   * workspace. Refuses as `judge` throws of the keys of its workspace that are of external users then.
    */
-  insert(key: Key, entry: AuditEntry, ofMember?: boolean): Promise<void>
+  insert(key: Key, entry: AuditEntry, ofMember?: boolean, judge?: JudgeNamed): Promise<void>
   /**
    * Changes only these fields of a key: another process may have changed others. Refuses with 400
    * to enable a key whose workspace was deleted or whose creator has left, and as `judge` throws of

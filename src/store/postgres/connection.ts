@@ -10,9 +10,11 @@ import {
   PostgresQueryCompiler,
   type QueryResult,
 } from 'kysely'
-import { awaitWithin } from '../../base/clock.ts'
+import { awaitWithin, systemClock } from '../../base/clock.ts'
 import { GatewayError, unavailable } from '../../base/errors.ts'
+import { Room } from '../../base/room.ts'
 import type { Tables } from '../sql/tables.ts'
+import { Pool } from './pool.ts'
 
 /** What runs statements: the pool, or the connection of a transaction. */
 export type Runner = Pick<SQL, 'unsafe'>
@@ -72,15 +74,22 @@ const toParameter = (value: unknown) =>
 export const SCHEMA = 'gateway'
 
 /** Opens a pool of connections to the schema of a store. */
-export const connect = (url: string, connections: number): SQL =>
-  new SQL(url, { max: connections, connection: { search_path: SCHEMA } } as never)
+export const connect = (url: string, connections: number): Pool =>
+  new Pool(name => {
+    const connection = { search_path: SCHEMA, application_name: name }
+    return new SQL(url, { max: connections, connection } as never)
+  })
 
-/** A machine that is cut off in a transaction keeps what that has locked from others no longer. */
-export const HURRY = "set local idle_in_transaction_session_timeout = '10s'"
+/**
+ * A machine that is cut off in a transaction keeps what that has locked from others no longer. What a
+ * statement has waited for is seen by the next one, whatever the database has by default.
+ */
+export const HURRY =
+  "set local idle_in_transaction_session_timeout = '10s'; set transaction isolation level read committed"
 
 /** Does something in a transaction that locks what others wait for. */
 export const transact = <Result>(
-  pool: SQL,
+  pool: Pool,
   work: (connection: Runner) => Promise<Result>,
 ): Promise<Result> =>
   pool.begin(async connection => {
@@ -88,31 +97,77 @@ export const transact = <Result>(
     return result
   }) as Promise<Result>
 
+/** Does something once others of its kind leave a connection to it. */
+export type Lane = <Result>(work: () => Promise<Result>) => Promise<Result>
+
+/** Who takes connections for what may take long, or waits for others. */
+export interface Lanes {
+  write: Lane
+  read: Lane
+  report: Lane
+}
+
+/**
+ * Shares connections out, so that some are left for what is short, and calls wait for: money, records,
+ * and what others have changed. Transactions of administration wait for one another in any case.
+ */
+export function createLanes(connections: number): Lanes {
+  const writers = connections < 6 ? 1 : 2
+  const readers = Math.max(1, connections - writers - 2)
+  const read = createLane(readers, PATIENCE.read)
+  const report = createLane(Math.max(1, Math.floor(readers / 2)), PATIENCE.read)
+  return {
+    write: createLane(writers, PATIENCE.write),
+    read,
+    report: work => report(() => read(work)),
+  }
+}
+
+/** Lets so many in at a time. Who has waited for so many milliseconds was given up on. */
+function createLane(places: number, milliseconds: number): Lane {
+  const room = new Room(places, NEVER)
+  return async work => {
+    const since = systemClock.ticks()
+    const leave = await room.enter()
+    try {
+      if (systemClock.ticks() - since > milliseconds) throw unavailable(NO_ANSWER)
+      return await work()
+    } finally {
+      leave()
+    }
+  }
+}
+
+/** The longest time that a timer takes, in milliseconds: some weeks. */
+const NEVER = 2 ** 31 - 1
+
 /** Opens Kysely over a pool. What changes something is run by `write.ts`. */
-export const openKysely = (pool: SQL): Kysely<Tables> =>
-  new Kysely<Tables>({ dialect: new PoolDialect(pool) })
+export const openKysely = (pool: Pool, read: Lane): Kysely<Tables> =>
+  new Kysely<Tables>({ dialect: new PoolDialect(pool, read) })
 
 class PoolDialect implements Dialect {
-  readonly #pool: SQL
+  readonly #pool: Pool
+  readonly #read: Lane
 
-  constructor(pool: SQL) {
+  constructor(pool: Pool, read: Lane) {
     this.#pool = pool
+    this.#read = read
   }
 
   createAdapter = () => new PostgresAdapter()
   createQueryCompiler = () => new PostgresQueryCompiler()
   createIntrospector = (kysely: Kysely<never>) => new PostgresIntrospector(kysely)
-  createDriver = () => new PoolDriver(this.#pool)
+  createDriver = () => new PoolDriver(this.#pool, this.#read)
 }
 
 /** The pool itself chooses a connection for each statement. */
 class PoolDriver implements Driver {
   readonly #connection: DatabaseConnection
 
-  constructor(pool: SQL) {
+  constructor(pool: Pool, read: Lane) {
     this.#connection = {
       executeQuery: async <Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> => ({
-        rows: await answerWithin(PATIENCE.read, () => run<Row>(pool, sql, parameters)),
+        rows: await answerWithin(PATIENCE.read, () => read(() => run<Row>(pool, sql, parameters))),
       }),
       streamQuery: refuse,
     }
@@ -151,17 +206,22 @@ export const PATIENCE = { version: 2_000, lease: 2_000, write: 10_000, read: 30_
 export const answerWithin = <Result>(
   milliseconds: number,
   use: () => Promise<Result>,
-): Promise<Result> =>
-  awaitWithin(milliseconds, explainFaults(use), () => unavailable('The database does not answer'))
+): Promise<Result> => awaitWithin(milliseconds, explainFaults(use), () => unavailable(NO_ANSWER))
+
+const NO_ANSWER = 'The database does not answer'
 
 const AWAY = /^(ERR_POSTGRES_CONNECTION|ERR_POSTGRES_IDLE|ERR_POSTGRES_LIFETIME|ECONN|EPIPE)/
-/** Classes of Postgres' own codes: connections, resources, operators who intervene. */
-const AWAY_CLASSES = /^(08|53|57P)/
+/**
+ * Postgres' own codes, and classes of them: connections, what others did at the same moment, resources,
+ * operators and limits of time that intervene, disks. 25006: it takes no changes, as one that follows
+ * another now. 25P03, 25P04 and 55P03: it was waited for too long.
+ */
+const AWAY_CODES = /^(08|40|53|57|58|25006|25P03|25P04|55P03)/
 
 /** Whether this says that the database cannot be reached. */
 export const isAway = (thrown: unknown): boolean => {
   const { code, errno } = thrown as { code?: unknown; errno?: unknown }
-  return AWAY.test(String(code)) || AWAY_CLASSES.test(String(errno))
+  return AWAY.test(String(code)) || AWAY_CODES.test(String(errno))
 }
 
 /** The code of what Postgres has refused; empty where it was not asked. */

@@ -1,4 +1,3 @@
-import type { SQL } from 'bun'
 import {
   conflict,
   denied,
@@ -18,6 +17,7 @@ import {
 } from '../copy.ts'
 import { connect, isAway, type Runner, readCode, run, SCHEMA } from './connection.ts'
 import { refuseUnfit } from './opening.ts'
+import type { Pool } from './pool.ts'
 import { SNAPSHOT, takeSteps } from './reader.ts'
 import { createSchemaComparison, createTables } from './schema.ts'
 
@@ -93,7 +93,7 @@ export const fillPostgres = <Result>(
 
 async function withPool<Result>(
   place: PostgresPlace,
-  use: (pool: SQL) => Promise<Result>,
+  use: (pool: Pool) => Promise<Result>,
 ): Promise<Result> {
   const pool = connect(place.url, 1)
   try {

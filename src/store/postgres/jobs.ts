@@ -1,5 +1,5 @@
-import type { SQL } from 'bun'
 import { answerWithin, PATIENCE, run } from './connection.ts'
+import type { Pool } from './pool.ts'
 
 /** A process that may have the jobs: the id of its node, and what no other process has. */
 interface Claimant {
@@ -60,7 +60,7 @@ const LOST = 20
  * them counts since it was heard: it stops before another one may begin.
  */
 export class ClaimedJobs implements Jobs {
-  readonly #pool: SQL
+  readonly #pool: Pool
   readonly #node: Claimant
   readonly #ticks: () => number
   /** When the database was last asked that said they are this node’s. */
@@ -78,7 +78,7 @@ export class ClaimedJobs implements Jobs {
   /** When what was listed last was seen, by its name. */
   #sightings = new Map<string, string>()
 
-  constructor(pool: SQL, node: Claimant, ticks: () => number) {
+  constructor(pool: Pool, node: Claimant, ticks: () => number) {
     this.#pool = pool
     this.#node = node
     this.#ticks = ticks
@@ -236,7 +236,7 @@ const FIND_WORK = `select
   (select json_object_agg(id, status = 'cancelling')::text from batches
     where ended_at is null) as batches`
 
-async function findWork(pool: SQL): Promise<FoundWork> {
+async function findWork(pool: Pool): Promise<FoundWork> {
   const [row] = await run<{ outbox: number; videos: string | null; batches: string | null }>(
     pool,
     FIND_WORK,

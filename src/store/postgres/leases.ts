@@ -1,4 +1,3 @@
-import type { SQL } from 'bun'
 import { computeFirstDay, type Period } from '../../base/clock.ts'
 import { unavailable } from '../../base/errors.ts'
 import { type LeaseRequest, type LeaseStore, type Lent, listMeters } from '../../limits/leases.ts'
@@ -8,6 +7,7 @@ import { parseRow, type RawRow } from '../sql/ledger.ts'
 import { prepare } from '../sql/write.ts'
 import { replaceAmount } from './amounts.ts'
 import { answerWithin, explainFaults, PATIENCE, type Runner, run, transact } from './connection.ts'
+import type { Pool } from './pool.ts'
 import { SNAPSHOT } from './reader.ts'
 
 /** A process of a node. */
@@ -21,7 +21,7 @@ interface Process {
  * of calls: whoever has locked the row of their numbers sees all that was spent and lent before.
  */
 export const createLeaseStore = (
-  pool: SQL,
+  pool: Pool,
   { id, incarnation }: Process,
 ): Omit<LeaseStore, 'confirm'> => ({
   // Not given up on: what is not heard in time is done all the same.
@@ -342,7 +342,7 @@ type LentText = Omit<Lent, 'amount' | 'left'> & { amount: string; left: string }
  * Lists what cannot be of what limits have used: another sum than was spent and lent, and leases of
  * nodes that never were. A window may have counted a charge of the last moments before it.
  */
-export async function inspectLeases(pool: SQL): Promise<string[]> {
+export async function inspectLeases(pool: Pool): Promise<string[]> {
   const [sums, strangers] = await Promise.all([
     run<{ meter: string; used: string; expected: string }>(pool, LIST_WRONG),
     run<{ node: string; meter: string }>(pool, LIST_STRANGERS),
@@ -414,10 +414,12 @@ export const countCharges = (given: string, sums: string, node: string): string 
 
 /**
  * Removes what was counted of windows that are over for long, and what is left of leases of them: an
- * end user with a budget who came once. Whoever asks again sums it up again.
+ * end user with a budget who came once. Whoever asks again sums it up again. So are the leases of
+ * servers that have ended and given back all: each question of a meter reads all of its leases.
  */
 export const SWEEP_LIMITS = [
   `delete from accounts where period <> ''
     and first_day < extract(epoch from clock_timestamp()) / 86400 - 40`,
-  `delete from leases where amount = 0 and meter not in (select meter from accounts)`,
+  `delete from leases where amount = 0 and (meter not in (select meter from accounts)
+    or node in (select id from nodes where left_at is not null))`,
 ]

@@ -1,4 +1,3 @@
-import type { SQL } from 'bun'
 import type { Clock } from '../../base/clock.ts'
 import { conflict, unavailable } from '../../base/errors.ts'
 import { NodeLeases } from '../../limits/leases.ts'
@@ -8,6 +7,7 @@ import { reviveAmount } from './amounts.ts'
 import { answerWithin, PATIENCE, type Runner, run, transact } from './connection.ts'
 import { ClaimedJobs, type Jobs } from './jobs.ts'
 import { createLeaseStore, takeBack } from './leases.ts'
+import type { Pool } from './pool.ts'
 import { VERSION } from './schema.ts'
 import type { PostgresWriter } from './write.ts'
 
@@ -128,7 +128,7 @@ interface Audited {
  * id of this one once it has claimed its place.
  */
 export const createNodeStore = (
-  pool: SQL,
+  pool: Pool,
   self: { node: string },
   audited: Audited,
 ): NodeStore => ({
@@ -188,7 +188,7 @@ export const createNodeStore = (
 
 /** How a process is heard by the database, and knows of its own pauses. */
 class Pulse {
-  readonly #pool: SQL
+  readonly #pool: Pool
   readonly #process: Process
   readonly #clock: Clock
   readonly #events: ClaimEvents
@@ -202,7 +202,7 @@ class Pulse {
   #pauses = 0
   #heardPauses = 0
 
-  constructor(pool: SQL, process: Process, clock: Clock, events: ClaimEvents) {
+  constructor(pool: Pool, process: Process, clock: Clock, events: ClaimEvents) {
     this.#pool = pool
     this.#process = process
     this.#clock = clock
@@ -302,7 +302,7 @@ async function changeNode(
  * Takes the place of a node. An earlier process of the same directory has ended, since that is locked;
  * one that is heard of meanwhile has a copy of it.
  */
-async function waitForPlace(pool: SQL, node: NodeName): Promise<void> {
+async function waitForPlace(pool: Pool, node: NodeName): Promise<void> {
   for (let first: StoredNode | undefined; ; ) {
     let earlier: StoredNode | undefined
     await answerWithin(PATIENCE.write, () =>

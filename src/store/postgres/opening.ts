@@ -1,10 +1,10 @@
-import type { SQL } from 'bun'
 import { conflict, GatewayError, invalid } from '../../base/errors.ts'
 import type { Mac } from '../../base/mac.ts'
 import type { RecordSecrets } from '../../limits/seals.ts'
 import { type GivenSecret, requireOwnSecret } from '../own-secret.ts'
 import { renderAnchor } from '../sql/generations/rows.ts'
 import { explainFaults, type Runner, readCode, run, SCHEMA } from './connection.ts'
+import type { Pool } from './pool.ts'
 import { anchorRecords } from './recording.ts'
 import { createTables, VERSION, widenTables } from './schema.ts'
 import { openSeals, readColumns, readOpening } from './seals.ts'
@@ -28,7 +28,7 @@ interface Opening {
 }
 
 /** Makes the tables where there are none, and returns the columns of those that are sealed. */
-export async function openSchema(pool: SQL, opening: Opening): ReturnType<typeof readColumns> {
+export async function openSchema(pool: Pool, opening: Opening): ReturnType<typeof readColumns> {
   const { place } = opening
   try {
     await explainFaults(() => refuseUnfit(pool, place))
@@ -147,7 +147,7 @@ export async function refuseUnfit(on: Runner, place: string): Promise<void> {
  * Throws 400 for a pooler that gives each transaction another session, or drops what the session of a
  * connection begins with: what is prepared, where the tables are, and what is listened to.
  */
-async function refusePooler(pool: SQL, place: string): Promise<void> {
+async function refusePooler(pool: Pool, place: string): Promise<void> {
   const mark = crypto.randomUUID()
   const [one, other] = await Promise.all([pool.reserve(), pool.reserve()])
   try {

@@ -1,9 +1,9 @@
-import type { SQL } from 'bun'
 import { type Kysely, sql } from 'kysely'
 import type { Reader, Reading } from '../sql/reading.ts'
 import type { Tables } from '../sql/tables.ts'
 import { createSomeReader, type OpenReader } from '../sql/turns.ts'
 import { explainFaults, type Runner, run } from './connection.ts'
+import type { Pool } from './pool.ts'
 
 /** Creates the function that opens a table of a Postgres database for reading in turns. */
 export const createReader =
@@ -36,7 +36,7 @@ export const createReader =
 export const SNAPSHOT = 'isolation level repeatable read read only'
 
 /** Creates the reader that takes all steps on one snapshot. It goes on after no query that failed. */
-export const createStepper = (pool: SQL): Reader => ({
+export const createStepper = (pool: Pool): Reader => ({
   readAtOnce: reading =>
     explainFaults(() => pool.begin(SNAPSHOT, connection => takeSteps(connection, reading))),
   readDamage: () => null,

@@ -1,4 +1,3 @@
-import type { SQL } from 'bun'
 import { awaitWithin } from '../../base/clock.ts'
 import { GatewayError, unavailable } from '../../base/errors.ts'
 import type { Mac } from '../../base/mac.ts'
@@ -24,12 +23,13 @@ import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { replaceAmount, reviveAmount } from './amounts.ts'
 import { explainFaults, HURRY, type Runner, readCode, run } from './connection.ts'
 import { countCharges, LOCK_LEDGER, sumMeters } from './leases.ts'
+import type { Pool } from './pool.ts'
 import { COUNTS_MOVES } from './schema.ts'
 import { runStep, runSteps } from './write.ts'
 
 /** What recording needs. */
 interface RecordingOptions {
-  pool: SQL
+  pool: Pool
   mac: Mac
   /** The id of this node; empty for a command. */
   node: () => string
@@ -288,7 +288,7 @@ interface Ends {
 
 /** Writes what is recorded, numbered, sealed and chained after what all nodes have written. */
 class EntryWriter {
-  readonly #pool: SQL
+  readonly #pool: Pool
   readonly #mac: Mac
   readonly #node: () => string
   /** As this process has left them. */
@@ -318,19 +318,21 @@ class EntryWriter {
       }
     }
     await explainFaults(() =>
-      useConnection(this.#pool, async connection => {
-        const found = await begin(connection, entries)
-        // What fits no column is found before the end is sent.
-        const { values, next } = this.#append(found, entries)
-        const [written] = await Promise.all([
-          run(connection, WRITE_ENTRIES, [...values, 1]),
-          run(connection, 'commit'),
-        ])
-        if (written.length === 0) throw unavailable('The numbers of the records are missing')
-        // Nodes that take turns would guess in vain.
-        this.#isShared = left !== null && found.moves !== left.moves + 1
-        this.#left = next
-      }),
+      this.#pool.watch(
+        useConnection(this.#pool, async connection => {
+          const found = await begin(connection, entries)
+          // What fits no column is found before the end is sent.
+          const { values, next } = this.#append(found, entries)
+          const [written] = await Promise.all([
+            run(connection, WRITE_ENTRIES, [...values, 1]),
+            run(connection, 'commit'),
+          ])
+          if (written.length === 0) throw unavailable('The numbers of the records are missing')
+          // Nodes that take turns would guess in vain.
+          this.#isShared = left !== null && found.moves !== left.moves + 1
+          this.#left = next
+        }),
+      ),
     )
   }
 
@@ -387,7 +389,7 @@ async function begin(connection: Runner, entries: EntryRows[]): Promise<Ends> {
 
 /** Does something in a transaction that it begins and ends itself. */
 async function useConnection(
-  pool: SQL,
+  pool: Pool,
   work: (connection: Runner) => Promise<void>,
 ): Promise<void> {
   const connection = await pool.reserve()

@@ -1,8 +1,8 @@
-import type { SQL } from 'bun'
 import severalNodes from './002-several-nodes.sql' with { type: 'text' }
 import changes from './003-changes.sql' with { type: 'text' }
 import moves from './004-moves.sql' with { type: 'text' }
 import { explainFaults, type Runner, readCode, run } from './connection.ts'
+import type { Pool } from './pool.ts'
 import schema from './schema.sql' with { type: 'text' }
 
 /** What leads from each version of the tables to the next, from the first on. */
@@ -32,7 +32,7 @@ export async function widenTables(connection: Runner, version: number): Promise<
  * every table, index, trigger, view and function must be there as it was made, and no other. What is
  * expected is made anew and taken back, as each version of Postgres describes it in its own words.
  */
-export function createSchemaComparison(pool: SQL): () => Promise<string[]> {
+export function createSchemaComparison(pool: Pool): () => Promise<string[]> {
   let expected: Description | undefined
   return async () => {
     const [{ version } = { version: VERSION }] = await explainFaults(() =>
@@ -73,7 +73,7 @@ class Described extends Error {
   }
 }
 
-async function describeExpected(pool: SQL): Promise<Description> {
+async function describeExpected(pool: Pool): Promise<Description> {
   const name = `gateway_expected_${crypto.randomUUID().replaceAll('-', '')}`
   try {
     return (await pool.begin(async connection => {

@@ -1,4 +1,3 @@
-import type { SQL } from 'bun'
 import type { Kysely } from 'kysely'
 import { parseObject } from '../../base/json.ts'
 import type { Mac } from '../../base/mac.ts'
@@ -17,6 +16,7 @@ import {
 import type { Tables } from '../sql/tables.ts'
 import type { Statement } from '../sql/write.ts'
 import { explainFaults, type Runner, run } from './connection.ts'
+import type { Pool } from './pool.ts'
 import { SNAPSHOT, takeSteps } from './reader.ts'
 import { createSchemaComparison } from './schema.ts'
 import type { PostgresWriter } from './write.ts'
@@ -31,7 +31,7 @@ interface SealParts {
 
 /** Creates the store of seals in Postgres. */
 export function createSealStore(
-  pool: SQL,
+  pool: Pool,
   { kysely, writer, secrets, columns }: SealParts,
 ): SealStore {
   const compareSchemas = createSchemaComparison(pool)

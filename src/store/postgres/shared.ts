@@ -1,4 +1,3 @@
-import type { SQL } from 'bun'
 import type { HomeOwners } from '../../network/containers/warm.ts'
 import type { StoredCalls } from '../../resources/idempotency/shared.ts'
 import type { Makers } from '../../resources/responses.ts'
@@ -6,6 +5,7 @@ import type { Marks } from '../../resources/workloads/used-tokens.ts'
 import { answerWithin, run } from './connection.ts'
 import { SWEEP_LIMITS } from './leases.ts'
 import { LOST } from './nodes.ts'
+import type { Pool } from './pool.ts'
 import { CHANNEL } from './write.ts'
 
 /** What the servers of a store know of one another's work. */
@@ -35,7 +35,7 @@ export type News = 'change' | 'wanted' | 'unknown'
 const WAIT = 2_000
 
 /** Creates what the servers of a store remember together. `name` is that of this process in news. */
-export function createSharedStore(pool: SQL, name: string): SharedStore {
+export function createSharedStore(pool: Pool, name: string): SharedStore {
   const ask = <Row>(text: string, values: readonly unknown[] = []) =>
     answerWithin(WAIT, () => run<Row>(pool, text, values))
   return {

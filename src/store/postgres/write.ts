@@ -1,4 +1,3 @@
-import type { SQL } from 'bun'
 import { conflict } from '../../base/errors.ts'
 import { type ChangeFeed, type Entry, FIND_LAST } from '../sql/changes.ts'
 import type { Seal } from '../sql/seals.ts'
@@ -6,12 +5,14 @@ import { Prepared, prepare, type Statement, type Write } from '../sql/write.ts'
 import {
   answerWithin,
   explainFaults,
+  type Lane,
   PATIENCE,
   type Runner,
   readCode,
   run,
   transact,
 } from './connection.ts'
+import type { Pool } from './pool.ts'
 
 /** A unique index, or a row that refers to another. */
 const CONFLICTS = new Set(['23505', '23503'])
@@ -47,13 +48,14 @@ export const CHANNEL = 'gateway'
  * change under the name of this process.
  */
 export function createWriter(
-  pool: SQL,
-  { seal, feed, name }: { seal: Seal; feed: ChangeFeed; name: string },
+  pool: Pool,
+  { seal, feed, name, lane }: { seal: Seal; feed: ChangeFeed; name: string; lane: Lane },
 ): PostgresWriter {
   let changes = 0
+  const takeTurn = (work: (connection: Runner) => Promise<unknown>) => lane(() => begin(pool, work))
   const transactLoudly = async (work: (connection: Runner) => Promise<unknown>) => {
     let ends: Ends = []
-    await begin(pool, async connection => {
+    await takeTurn(async connection => {
       await run(connection, 'update gate set changes = changes + 1')
       // Not in the same statement, which sees what was there before it had the gate.
       const findLast = () => run<Entry>(connection, FIND_LAST)
@@ -69,7 +71,7 @@ export function createWriter(
     changes += 1
   }
   const transactQuietly = (work: (connection: Runner) => Promise<unknown>) =>
-    begin(pool, async connection => {
+    takeTurn(async connection => {
       await run(connection, 'select changes from gate for update')
       await work(connection)
     })
@@ -162,20 +164,21 @@ export async function runStep(connection: Runner, statement: Statement): Promise
  * Does something in a transaction. Where one that was simultaneous has inserted the same row it
  * throws 409, unless it may begin again that often.
  */
-async function begin(
-  pool: SQL,
+const begin = (
+  pool: Pool,
   work: (connection: Runner) => Promise<unknown>,
   again = 0,
-): Promise<void> {
-  for (let left = again; ; ) {
-    try {
-      await explainFaults(() => transact(pool, work))
-      return
-    } catch (thrown) {
-      const code = readCode(thrown)
-      if (CONFLICTS.has(code) && left-- <= 0)
-        throw conflict('It was changed at the same moment. Please try again.')
-      if (code !== DEADLOCK && !CONFLICTS.has(code)) throw thrown
+): Promise<void> =>
+  explainFaults(async () => {
+    for (let left = again; ; ) {
+      try {
+        await transact(pool, work)
+        return
+      } catch (thrown) {
+        const code = readCode(thrown)
+        if (CONFLICTS.has(code) && left-- <= 0)
+          throw conflict('It was changed at the same moment. Please try again.')
+        if (code !== DEADLOCK && !CONFLICTS.has(code)) throw thrown
+      }
     }
-  }
-}
+  })

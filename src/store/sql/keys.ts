@@ -22,10 +22,11 @@ export function createKeyStore(
       if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
       return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
     },
-    insert: (key, entry, ofMember) =>
+    insert: (key, entry, ofMember, judge) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),
         ...(ofMember ? [checkMembership(kysely, key)] : []),
+        ...(judge ? [check(listNamed(kysely, key), judge)] : []),
         kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
         buildAuditInsert(kysely, entry),
       ),
@@ -109,6 +110,13 @@ const checkMembership = (
       throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
     },
   )
+
+const listNamed = (kysely: Kysely<Tables>, { workspace_id }: Key) =>
+  kysely
+    .selectFrom('keys')
+    .select(['hash', 'external_user'])
+    .where('workspace_id', '=', workspace_id)
+    .where('external_user', 'is not', null)
 
 /** Judges a key as it is, unless it was deleted. */
 const checkKey = (kysely: Kysely<Tables>, hash: string, judge: (now: ChangingKey) => void): Check =>

@@ -24,6 +24,7 @@ import { authenticate, getOperator } from '../../../src/resources/actor.ts'
 import type { BlobStore } from '../../../src/resources/files/blobs.ts'
 import { updateWorkspace } from '../../../src/resources/workspaces.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
+import type { Worker } from '../../../src/store/postgres/jobs.ts'
 import { createApi } from '../../support/api.ts'
 import { buildLine, createBatchTools, openBatchHouse } from '../../support/batches.ts'
 import { listIds, openBroadcastHouse } from '../../support/broadcast.ts'
@@ -150,6 +151,79 @@ test('what is logged of batches and of the disk is logged once, however often th
   await work.stop()
   await gateway.close()
   expect(logged).toEqual(['batch.ended', 'write-log.held'])
+})
+
+test('alerts that could not be watched as the first was made are with the next change', async () => {
+  const gateway = await testGateway({ config: CONFIG })
+  const serving = { gateway, log: () => undefined, succession: null } as unknown as Serving
+  const work = new Work(serving, { look: async () => undefined } as unknown as ConfigWatch)
+  await work.start()
+  const { alerts } = gateway.store
+  const { listWaiting } = alerts
+  let isAway = true
+  let asked = 0
+  alerts.listWaiting = async () => {
+    asked += 1
+    if (isAway) throw new Error('The store does not answer')
+    return listWaiting()
+  }
+  const to = { type: 'webhook' as const, url: HOOK, secret: 'whsec_MDEyMzQ1Njc4OWFiY2RlZg==' }
+  const make = (name: string) =>
+    createAlert(gateway, getOperator(gateway), { name, cause: 'provider_empty', to })
+  await make('first')
+  await waitUntil(() => asked === 1)
+  isAway = false
+  await make('second')
+  await waitUntil(() => asked === 2)
+  await work.stopBatches()
+  await work.stop()
+  await gateway.close()
+})
+
+test('what has begun of jobs that cannot all begin is ended with them', async () => {
+  let open = 0
+  const openRenderer = () => {
+    open += 1
+    const close = () => {
+      open -= 1
+    }
+    return { render: () => Promise.reject(new Error('no')), close }
+  }
+  const gateway = await testGateway({ openRenderer: openRenderer as never })
+  let worker: Worker | undefined
+  const jobs = {
+    ...{ isHeld: true, node: 'a', retire: () => undefined, release: async () => worker?.end() },
+    async seek(sought: Worker) {
+      worker = sought
+    },
+  }
+  gateway.jobs = jobs as unknown as Gateway['jobs']
+  const serving = { gateway, log: () => undefined, succession: null } as unknown as Serving
+  const work = new Work(serving, { look: async () => undefined } as unknown as ConfigWatch)
+  await work.start()
+  const { deliveries, videos } = gateway.store
+  const fail = async () => {
+    throw new Error('The store does not answer')
+  }
+  const { count } = deliveries
+  const { listUntold } = videos
+  for (const spoil of [
+    () => Object.assign(deliveries, { count: fail }),
+    () => Object.assign(videos, { listUntold: fail }),
+  ]) {
+    spoil()
+    await expect(worker?.begin()).rejects.toThrow('does not answer')
+    await worker?.end()
+    expect(open).toBe(0)
+    Object.assign(deliveries, { count })
+    Object.assign(videos, { listUntold })
+  }
+  await worker?.begin()
+  expect(open).toBe(1)
+  await work.stopBatches()
+  await work.stop()
+  await gateway.close()
+  expect(open).toBe(0)
 })
 
 if (await hasPostgres()) {

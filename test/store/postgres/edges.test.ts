@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:tes
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { SQL } from 'bun'
 import { type Gateway, openGateway } from '../../../src/app/gateway.ts'
 import { createDefaultConfig } from '../../../src/config.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
@@ -78,12 +79,13 @@ if (await hasPostgres()) {
     await pool.close()
     const name = 'idle_in_transaction_session_timeout'
     expect([inside, after]).toEqual([[{ [name]: '10s' }], [{ [name]: '0' }]])
-    // Others only read, or are of a database that nobody else uses yet.
+    // Others only read, pass on what they are given, or are of a database that nobody else uses yet.
     const sources = [...new Bun.Glob('**/*.ts').scanSync(POSTGRES)]
     const begun = sources.filter(path =>
       /(pool|sql)\.begin\((?!SNAPSHOT)/i.test(readFileSync(join(POSTGRES, path), 'utf8')),
     )
-    expect(begun.sort()).toEqual(['connection.ts', 'copy.ts', 'opening.ts', 'schema.ts'])
+    const known = ['connection.ts', 'copy.ts', 'opening.ts', 'pool.ts', 'schema.ts']
+    expect(begun.sort()).toEqual(known)
   })
 
   test('a replica is refused, and what to name instead', async () => {
@@ -91,6 +93,56 @@ if (await hasPostgres()) {
     const { host } = new URL(standby.url)
     expect(await attempt(standby.url)).toBe(
       `${host}/postgres is a replica, which takes no changes: expected the primary`,
+    )
+  })
+
+  describe('what the operator has set for the user', () => {
+    afterEach(() => postgres.run('alter role postgres reset all'))
+    const make = (gateway: Gateway, name: string) =>
+      createKey(gateway, getOperator(gateway), { name }).then(
+        () => 'made',
+        ({ status }: { status: number }) => status,
+      )
+
+    test.each(['statement_timeout', 'lock_timeout'])(
+      'a %s that has passed is no fault of the gateway',
+      async setting => {
+        await postgres.run(`alter role postgres set ${setting} = '200ms'`)
+        const gateway = await open(postgres.url)
+        const other = new SQL(postgres.url, { max: 1 })
+        await other.begin(async busy => {
+          await busy.unsafe('select 1 from gateway.gate for update')
+          expect(await make(gateway, 'late')).toBe(503)
+        })
+        await other.close()
+        expect(await make(gateway, 'in time')).toBe('made')
+      },
+    )
+
+    test('a database that takes no changes for a while is away', async () => {
+      const gateway = await open(postgres.url)
+      await postgres.run('alter role postgres set default_transaction_read_only = on')
+      await postgres.cut()
+      const read = () => gateway.store.version()
+      await waitUntil(() =>
+        Promise.all([read(), read(), read()]).then(
+          () => true,
+          () => false,
+        ),
+      )
+      expect(await make(gateway, 'late')).toBe(503)
+    })
+
+    test.each(['repeatable read', 'serializable'])(
+      'what happens at once takes turns, also where transactions are %s',
+      async level => {
+        await postgres.run(`alter role postgres set default_transaction_isolation = '${level}'`)
+        const gateway = await open(postgres.url)
+        const made = await Promise.all(
+          Array.from({ length: 12 }, (_, i) => make(gateway, `key ${i}`)),
+        )
+        expect(new Set(made)).toEqual(new Set(['made']))
+      },
     )
   })
 
@@ -194,7 +246,6 @@ if (await hasPostgres()) {
             charge: buildStepCharge({ id }),
           })
         await record('before')
-        const { SQL } = await import('bun')
         const other = new SQL(url, { max: 1 })
         await other.unsafe('create table filler (text text)')
         await fill(other)

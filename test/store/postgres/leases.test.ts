@@ -308,6 +308,24 @@ if (await hasPostgres()) {
     expect(await call(by, bounds, 900n, 900n)).toBe(true)
   })
 
+  test('servers that have ended leave nothing that each question would read', async () => {
+    const { gateway, call } = await open()
+    const bounds = [buildBound('key key-1', 1_000n)]
+    await call(payer, bounds, 10n, 5n)
+    for (let i = 0; i < 3; i++) {
+      const other = await open()
+      expect(await other.call(payer, bounds, 10n, 5n)).toBe(true)
+      await other.gateway.ledger.leases?.end()
+      await other.gateway.close()
+      opened.delete(other.gateway)
+    }
+    await gateway.store.shared?.sweep()
+    expect(await postgres.run('select node from gateway.leases')).toEqual([
+      { node: gateway.store.nodes?.ownId },
+    ])
+    expect(await listFaults({ 'own key key-1': 1_000n })).toEqual([])
+  })
+
   test('a limit that was lowered holds with the next call', async () => {
     const [a] = await openThree()
     await a.call(payer, [buildBound('key key-1', 10_000n)], 100n, 100n)

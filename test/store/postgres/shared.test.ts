@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { SQL } from 'bun'
+import type { Pool } from '../../../src/store/postgres/pool.ts'
 import { createSharedStore } from '../../../src/store/postgres/shared.ts'
 
 test('a call that is forgotten while it is looked at is begun by one server, not by each that asks', async () => {
@@ -14,7 +14,7 @@ test('a call that is forgotten while it is looked at is begun by one server, not
     rows.delete(name as string)
     return []
   }
-  const calls = createSharedStore({ unsafe } as unknown as SQL, 'own').openCalls('own')
+  const calls = createSharedStore({ unsafe } as unknown as Pool, 'own').openCalls('own')
   expect(await calls.begin({ name: 'call', fingerprint: 'f' })).toBeNull()
   expect(rows.get('call')).toBe('own')
 })

@@ -68,10 +68,11 @@ export class Work {
     const { gateway, succession } = this.#serving
     gateway.rollups.start()
     this.#stops.push(await startEvictions(gateway))
-    await gateway.deliveries.start()
+    // Also what begins in part, where the store stops answering.
     this.#stops.push(() => gateway.deliveries.stop())
-    await gateway.videos.start()
+    await gateway.deliveries.start()
     this.#stops.push(() => gateway.videos.stop())
+    await gateway.videos.start()
     this.#stops.push(await startAlerts(gateway))
     // Lines of the server before this one run to their end there.
     if (succession) void succession.ended.then(() => this.#startBatches())
@@ -128,12 +129,21 @@ async function stopAll(stops: (() => unknown)[]): Promise<void> {
 /** Watches for alerts as soon as there is one, and returns the function that ends it. */
 async function startAlerts(gateway: Gateway): Promise<() => Promise<void>> {
   let watch: Promise<AlertWatch> | undefined
-  const begin = () => {
-    if (gateway.memory.alerts.size > 0) watch ??= watchAlerts(gateway)
+  const begin = async () => {
+    if (gateway.memory.alerts.size === 0) return
+    watch ??= watchAlerts(gateway)
+    await watch.catch(thrown => {
+      watch = undefined
+      throw thrown
+    })
   }
-  const remove = gateway.events.on('alerts.changed', begin)
-  begin()
-  await watch
+  const remove = gateway.events.on('alerts.changed', () => void begin().catch(() => undefined))
+  try {
+    await begin()
+  } catch (thrown) {
+    remove()
+    throw thrown
+  }
   return async () => {
     remove()
     await (await watch)?.stop()
@@ -143,7 +153,12 @@ async function startAlerts(gateway: Gateway): Promise<() => Promise<void>> {
 async function watchAlerts(gateway: Gateway): Promise<AlertWatch> {
   const { AlertWatch } = await import('../../../observability/alerts/watch.ts')
   const watch = new AlertWatch(gateway)
-  await watch.start()
+  try {
+    await watch.start()
+  } catch (thrown) {
+    await watch.stop()
+    throw thrown
+  }
   return watch
 }
 

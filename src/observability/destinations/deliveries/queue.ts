@@ -150,7 +150,13 @@ export class DeliveryQueue {
       const opened = findDestination(this.#world, this.#id)
       // What waits for a destination that was deleted is deleted with it.
       if (!opened) return this.#id === OPERATOR_ID ? this.#drop() : undefined
-      if (!this.#isTold(opened)) return this.#drop()
+      if (!this.#isTold(opened)) {
+        // Another server may have switched it on a moment ago.
+        await this.#world.catchUp()
+        const now = findDestination(this.#world, this.#id)
+        if (now && !this.#isTold(now)) return this.#drop()
+        continue
+      }
       if (opened.destination.paused_at !== null || this.#isBlocked()) return
       if (this.#running.size >= (this.#failures > 0 ? 1 : CONCURRENCY)) return
       const prepared = await this.#prepare(opened)

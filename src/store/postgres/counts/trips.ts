@@ -1,13 +1,13 @@
-import type { SQL } from 'bun'
 import type { Clock } from '../../../base/clock.ts'
 import { unavailable } from '../../../base/errors.ts'
 import type { Need, Pools } from '../../valkey/pools.ts'
 import { answerWithin, run, transact } from '../connection.ts'
+import type { Pool } from '../pool.ts'
 
 /** What a process needs to count together with others. */
 export interface CountOptions {
   /** Opens a connection of its own: reports that take long must not keep calls waiting. */
-  connect: () => SQL
+  connect: () => Pool
   /** That of the process. */
   incarnation: string
   ticks: () => number
@@ -102,10 +102,17 @@ const TAKE_PLACES = 'select * from take_places(?, ?)'
 
 const MOMENT = 'extract(epoch from clock_timestamp())::float8 * 1000'
 
-/** What nodes have lacked of late. They ask again as long as calls come. */
-const LOOK = `select null as name, ${MOMENT} as moment
-  union all select name, null from counts where wanted_at > now() - interval '2 seconds'
-  union all select name, null from places where wanted_at > now() - interval '2 seconds'`
+/** What nodes have lacked of late. They ask again as long as calls come. A crash ends all sessions. */
+const LOOK = `select null as name, ${MOMENT} as moment,
+    pg_postmaster_start_time() || ' ' || pg_backend_pid() as session
+  union all select name, null, null from counts where wanted_at > now() - interval '2 seconds'
+  union all select name, null, null from places where wanted_at > now() - interval '2 seconds'`
+
+interface LookRow {
+  name: string | null
+  moment: number | null
+  session: string | null
+}
 
 // Rows that are locked are in use. None is waited for.
 const SWEEP_COUNTS = `delete from counts where name in (select name from counts
@@ -126,7 +133,7 @@ const SWEEP_PLACES = `delete from places
 export class Trips {
   readonly #options: CountOptions
   readonly clock: DatabaseClock
-  #pool: SQL
+  #pool: Pool
   readonly #counts = new Set<Asker>()
   readonly #places = new Set<Asker>()
   /** Those of windows that only tell something: they wait for all others. */
@@ -141,6 +148,8 @@ export class Trips {
   #isLate = false
   /** Whether the database was away: it may have forgotten what was counted. */
   isDoubtful = false
+  /** The session in which it was looked last. */
+  #session: string | null = null
   /** How many there were. */
   made = 0
 
@@ -167,10 +176,14 @@ export class Trips {
   async look(): Promise<Set<string>> {
     const askedAt = this.clock.ticks()
     try {
-      const rows = await answerWithin(DEAD, () =>
-        run<{ name: string | null; moment: number | null }>(this.#pool, LOOK),
-      )
-      for (const { moment } of rows) if (moment !== null) this.#hear(askedAt, moment)
+      const rows = await answerWithin(DEAD, () => run<LookRow>(this.#pool, LOOK))
+      for (const { moment, session } of rows) {
+        if (moment === null) continue
+        this.#hear(askedAt, moment)
+        // It may have been away for less time than passes between two looks.
+        if (session !== this.#session) this.isDoubtful = true
+        this.#session = session
+      }
       return new Set(rows.flatMap(({ name }) => name ?? []))
     } catch (error) {
       this.isDoubtful = true
