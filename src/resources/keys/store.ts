@@ -48,10 +48,10 @@ export interface KeyStore {
   all(hashes?: string[]): Promise<Iterable<Key>>
   /**
    * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
-   * organization, and when its creator has left; with `ofMember` also when they are not in the
-   * workspace.
+   * organization, and when its creator has left or is not as `bounds` wants them; 403 when they have
+   * as many keys as it allows. Those who manage the organization have no bounds.
    */
-  insert(key: Key, entry: AuditEntry, ofMember?: boolean): Promise<void>
+  insert(key: Key, entry: AuditEntry, bounds?: MakerBounds): Promise<void>
   /**
    * Changes only these fields of a key: another process may have changed others. Refuses with 400
    * to enable a key whose workspace was deleted or whose creator has left, and as `judge` throws of
@@ -64,6 +64,14 @@ export interface KeyStore {
     judge?: (now: ChangingKey) => void,
   ): Promise<void>
   remove(hash: string, entry: AuditEntry): Promise<void>
+}
+
+/** What bounds the keys of a creator who is a member. */
+export interface MakerBounds {
+  /** Whether they have to be in the key's workspace. */
+  inWorkspace?: true
+  /** How many keys for inference they may have, in all workspaces. */
+  most?: number
 }
 
 /** Keys that are disabled in the transaction of another change. */

@@ -1,13 +1,13 @@
 import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
-import { invalid } from '../../base/errors.ts'
+import { denied, invalid } from '../../base/errors.ts'
 import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
 import { KEY_PACKING } from '../../resources/keys/mirror.ts'
-import type { ChangingKey, Key, KeyStore } from '../../resources/keys/store.ts'
+import type { ChangingKey, Key, KeyStore, MakerBounds } from '../../resources/keys/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import { type OpenReader, readInTurns } from './turns.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, type Statement, toColumns, type Write } from './write.ts'
+import { type Check, check, follow, type Statement, toColumns, type Write } from './write.ts'
 
 /** Creates the store of keys in SQL. */
 export function createKeyStore(
@@ -22,10 +22,10 @@ export function createKeyStore(
       if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
       return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
     },
-    insert: (key, entry, ofMember) =>
+    insert: (key, entry, bounds) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),
-        ...(ofMember ? [checkMembership(kysely, key)] : []),
+        ...(bounds ? [checkBounds(kysely, key, bounds)] : []),
         kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
         buildAuditInsert(kysely, entry),
       ),
@@ -88,12 +88,16 @@ function checkWorkspaceAndCreator(
     : [creator, checkWorkspaceReference(kysely, workspace_id)]
 }
 
-/** Refuses a key whose creator was in the workspace a moment ago, and is no more. */
-const checkMembership = (
+/**
+ * Refuses a key whose creator was in the workspace a moment ago, and is no more, or whose creator has
+ * as many as they may. Those who manage the organization may have any.
+ */
+const checkBounds = (
   kysely: Kysely<Tables>,
   { workspace_id, creator_user_id }: Key,
+  { inWorkspace, most }: MakerBounds,
 ): Statement =>
-  check(
+  follow(
     kysely
       .selectFrom('members')
       .innerJoin('workspaces', join => join.on('workspaces.id', '=', workspace_id))
@@ -105,8 +109,22 @@ const checkMembership = (
       .select(['members.role', 'workspaces.is_default', 'workspace_members.id'])
       .where('members.id', '=', creator_user_id),
     ([row]) => {
-      if (row && (row.role === 'org:admin' || row.is_default === 1 || row.id !== null)) return
-      throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
+      if (row?.role === 'org:admin') return []
+      if (inWorkspace && (!row || (row.is_default === 0 && row.id === null)))
+        throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
+      return most === undefined ? [] : [checkCount(kysely, creator_user_id, most)]
+    },
+  )
+
+const checkCount = (kysely: Kysely<Tables>, creator: string | null, most: number): Check =>
+  check(
+    kysely
+      .selectFrom('keys')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('creator_user_id', '=', creator)
+      .where('kind', '=', 'inference'),
+    ([row]) => {
+      if (Number(row?.count) >= most) throw denied(`You have ${most} keys: delete one first`)
     },
   )
 
