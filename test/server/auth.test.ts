@@ -4,8 +4,8 @@ import { assignKeys } from '../../src/limits/assignments.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey, deleteKey, updateKey } from '../../src/resources/keys.ts'
-import { addMember, deactivateMember } from '../../src/resources/members.ts'
-import { createSignInLink } from '../../src/resources/sign-ins.ts'
+import { addMember, deactivateMember, updateMember } from '../../src/resources/members.ts'
+import { createSignInLink, findSessionMember, signIn } from '../../src/resources/sign-ins.ts'
 import { addWorkspaceMembers } from '../../src/resources/workspace-members.ts'
 import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
@@ -358,6 +358,35 @@ describe('a link', () => {
     const late = await link()
     clock.pass(10 * MINUTE)
     expect((await browser.visit(late.pathname + late.search)).status).toBe(403)
+  })
+
+  test('and a code end with their member, and do not come back with them', async () => {
+    await using house = await openHouse()
+    const { gateway, operator, member, browser, workspace_id } = house
+    await browser.signIn(house, member.id)
+    const { form } = await browser.visit(toQuery({ callback_url: CALLBACK }))
+    const given = await browser.send('/auth', { ...form, workspace_id, decision: 'allow' })
+    const code = new URL(given.headers.get('location') ?? '').searchParams.get('code') ?? ''
+    const { url } = (await createSignInLink(gateway, operator, member.id)).data
+    await deactivateMember(gateway, operator, member.id)
+    await updateMember(gateway, operator, member.id, { active: true })
+    expect((await house.exchange(code)).status).toBe(403)
+    expect((await browser.visit(new URL(url).pathname + new URL(url).search)).status).toBe(403)
+    expect((await browser.visit('/auth')).text).not.toContain('ada@acme.example')
+  })
+
+  test('is not begun by a link that is used while its member leaves', async () => {
+    await using house = await openHouse()
+    const { gateway, operator, member } = house
+    const { url } = (await createSignInLink(gateway, operator, member.id)).data
+    const token = new URL(url).searchParams.get('token') ?? ''
+    const [begun] = await Promise.allSettled([
+      signIn(gateway, token),
+      deactivateMember(gateway, operator, member.id),
+    ])
+    await updateMember(gateway, operator, member.id, { active: true })
+    const session = begun.status === 'fulfilled' ? begun.value : undefined
+    expect(await findSessionMember(gateway, session)).toBeUndefined()
   })
 
   test('a session ends after twelve hours, and with its member', async () => {

@@ -53,9 +53,9 @@ export interface KeyStore {
    */
   insert(key: Key, entry: AuditEntry, bounds?: MakerBounds): Promise<void>
   /**
-   * Changes only these fields of a key: another process may have changed others. Refuses with 400
-   * to enable a key whose workspace was deleted or whose creator has left, and as `judge` throws of
-   * the key as it is then.
+   * Changes only these fields of a key: another process may have changed others. With a new secret
+   * the sessions of the one before end when that does. Refuses with 400 to enable a key whose
+   * workspace was deleted or whose creator has left, and as `judge` throws of the key as it is then.
    */
   update(
     hash: string,

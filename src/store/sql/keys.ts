@@ -4,6 +4,7 @@ import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
 import { KEY_PACKING } from '../../resources/keys/mirror.ts'
 import type { ChangingKey, Key, KeyStore, MakerBounds } from '../../resources/keys/store.ts'
 import { buildAuditInsert } from './audit.ts'
+import { buildSessionEnd } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
 import { type OpenReader, readInTurns } from './turns.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
@@ -36,7 +37,10 @@ export function createKeyStore(
         .where('hash', '=', hash)
       const checks = change.disabled === false ? [checkMayEnable(kysely, hash)] : []
       if (judge) checks.push(checkKey(kysely, hash, judge))
-      return write(...checks, update, buildAuditInsert(kysely, entry))
+      // A session lasts no longer than the secret that it was begun with.
+      const end = change.previous_secret_until ?? entry.created_at
+      const rotated = change.secret_hash === undefined ? [] : [buildSessionEnd(kysely, hash, end)]
+      return write(...checks, update, ...rotated, buildAuditInsert(kysely, entry))
     },
     remove: (hash, entry) =>
       write(kysely.deleteFrom('keys').where('hash', '=', hash), buildAuditInsert(kysely, entry)),

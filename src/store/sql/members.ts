@@ -9,6 +9,7 @@ import type {
 } from '../../resources/members/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { selectTexts } from './json-values.ts'
+import { buildSignOut } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference, isActive } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
@@ -125,8 +126,8 @@ export const buildMemberUpdate = (
     .where('id', '=', id)
 
 /**
- * Builds the statements that deactivate a member and disable the keys that they created, with the
- * audit entries. They throw 409 if the member's active keys are not the expected ones.
+ * Builds the statements that deactivate a member, disable the keys that they created, with the
+ * audit entries, and end what they have begun: nothing comes back with them if they return. They throw 409 if the member's active keys are not the expected ones.
  */
 export function buildDeactivation(
   kysely: Kysely<Tables>,
@@ -147,6 +148,7 @@ export function buildDeactivation(
       .where('creator_user_id', '=', id)
       .where('disabled', '=', 0),
     buildMemberUpdate(kysely, id, { active: false, updated_at }),
+    ...buildSignOut(kysely, id),
     ...entries.map(entry => buildAuditInsert(kysely, entry)),
   ]
 }
