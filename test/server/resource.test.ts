@@ -148,6 +148,22 @@ test.each<[string, (hash: string) => unknown]>([
   expect(gateway.memory.keys.filter(({ name }) => name === 'last')).toEqual([])
 })
 
+test('E6 a key that is deleted while the body of a preset arrives makes none', async () => {
+  const { key, data } = await createKey(gateway, operator(), { name: 'short' })
+  const { readable, started, finish } = holdBody(
+    '{"model":"sandbox/echo","messages":[{"role":"user","content":"Hi"}]}',
+  )
+  const answer = createApp(gateway).handle(
+    new Request('http://localhost/api/v1/presets/late/chat/completions', {
+      ...{ method: 'POST', headers: { authorization: `Bearer ${key}` }, body: readable },
+    }),
+  )
+  await started
+  await deleteKey(gateway, operator(), data.hash)
+  await finish()
+  expect((await answer).status).toBe(401)
+})
+
 test('a session whose member manages no more when its body is there makes nothing', async () => {
   const ada = await addMember(gateway, operator(), { email: 'ada@a.example', role: 'org:admin' })
   const cookie = `gateway_console=${await beginSession(gateway, ada.id)}`

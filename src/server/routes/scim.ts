@@ -153,7 +153,7 @@ const createDiscoveryRoutes = (gateway: Gateway) =>
     .post(
       '/.search',
       async ({ request }) => {
-        const query = parseSearch(await readBody(request, ScimBody))
+        const query = parseSearch(await readScimBody(gateway, request))
         return createScimResponse(await searchScim(gateway, getScimBase(gateway), query))
       },
       describeScimOperation({
@@ -267,7 +267,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
           await kind.search(
             gateway,
             getScimBase(gateway),
-            parseSearch(await readBody(request, ScimBody)),
+            parseSearch(await readScimBody(gateway, request)),
           ),
         ),
       describeScimOperation({
@@ -338,7 +338,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     )
 }
 
-/** Reads the body of a change, whose token has to be valid still once all of it is there. */
+/** Reads a body, whose token has to be valid still once all of it is there. */
 async function readScimBody(gateway: Gateway, request: Request): Promise<unknown> {
   const body = await readBody(request, ScimBody)
   await identifyScim(gateway, request.headers.get('authorization'))
