@@ -109,13 +109,14 @@ export function testSignIns(store: GetStore): void {
     expect(await signIns.find('link')).toEqual(all[4])
   })
 
-  test('of simultaneous callers one takes a code, of which a user has so many', async () => {
+  test('of simultaneous callers one takes a code, of which a key or user has so many', async () => {
     const { authCodes } = store()
     const insert = (code: AuthCode, before = '', most = 2) =>
       readErrorType(authCodes.insert(code, before, most, buildAuditEntry({ id: code.hash })))
     const unlimited = buildCode('b', { limit: null, limit_reset: null, key_hash: 'k' })
-    expect([await insert(buildCode('a')), await insert(unlimited)]).toEqual([undefined, undefined])
-    expect(await insert(buildCode('c'))).toBe('conflict')
+    const one = [await insert(buildCode('a'), '', 1), await insert(unlimited, '', 1)]
+    expect(one).toEqual([undefined, undefined])
+    expect(await insert(buildCode('c'), '', 1)).toBe('conflict')
     expect(await insert(buildCode('d', { user_id: 'user_2' }))).toBeUndefined()
     expect(await insert(buildCode('e', { workspace_id: 'gone' }), '', 9)).toBe('invalid_request')
     const taken = await Promise.all([authCodes.take('a'), authCodes.take('a')])
