@@ -237,6 +237,16 @@ describe('an exchange', () => {
     expect(gateway.memory.keys.size).toBe(2)
   })
 
+  test('takes a single-use token again for which it gave nothing', async () => {
+    await using house = await openHouse({ single_use: true, workspace: 'ci' })
+    const { gateway, issuer } = house
+    const token = await issuer.sign({ jti: 'one' })
+    expect((await house.exchange(token)).status).toBe(503)
+    await createWorkspace(gateway, getOperator(gateway), { name: 'CI', slug: 'ci' })
+    expect((await house.exchange(token)).status).toBe(200)
+    expect((await house.exchange(token)).status).toBe(400)
+  })
+
   test('takes a single-use token once, and none without an id or from before the start', async () => {
     await using house = await openHouse({ single_use: true })
     const token = await house.issuer.sign({ jti: 'one' })
