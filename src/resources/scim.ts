@@ -226,6 +226,7 @@ export interface ScimTokenStore {
   all(): Promise<ScimToken[]>
   byHash(hash: string): Promise<ScimToken | undefined>
   insert(token: ScimToken, entry: AuditEntry): Promise<void>
+  /** Removes a token. Throws 404 when it was revoked before. */
   remove(id: string, entry: AuditEntry): Promise<void>
 }
 

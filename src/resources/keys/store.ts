@@ -55,7 +55,8 @@ export interface KeyStore {
   /**
    * Changes only these fields of a key: another process may have changed others. With a new secret
    * the sessions of the one before end when that does. Refuses with 400 to enable a key whose
-   * workspace was deleted or whose creator has left, and as `judge` throws of the key as it is then.
+   * workspace was deleted or whose creator has left, as `judge` throws of the key as it is then, and
+   * with 404 where it was deleted.
    */
   update(
     hash: string,
@@ -63,6 +64,7 @@ export interface KeyStore {
     entry: AuditEntry,
     judge?: (now: ChangingKey) => void,
   ): Promise<void>
+  /** Removes a key. Throws 404 when it was deleted before. */
   remove(hash: string, entry: AuditEntry): Promise<void>
 }
 

@@ -8,7 +8,15 @@ import { buildSessionEnd } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
 import { type OpenReader, readInTurns } from './turns.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, follow, type Statement, toColumns, type Write } from './write.ts'
+import {
+  type Check,
+  check,
+  checkFound,
+  follow,
+  type Statement,
+  toColumns,
+  type Write,
+} from './write.ts'
 
 /** Creates the store of keys in SQL. */
 export function createKeyStore(
@@ -35,7 +43,8 @@ export function createKeyStore(
         .updateTable('keys')
         .set(toColumns<Updateable<Tables['keys']>>(change))
         .where('hash', '=', hash)
-      const checks = change.disabled === false ? [checkMayEnable(kysely, hash)] : []
+      const checks = [checkKeyFound(kysely, hash)]
+      if (change.disabled === false) checks.push(checkMayEnable(kysely, hash))
       if (judge) checks.push(checkKey(kysely, hash, judge))
       // A session lasts no longer than the secret that it was begun with.
       const end = change.previous_secret_until ?? entry.created_at
@@ -43,9 +52,16 @@ export function createKeyStore(
       return write(...checks, update, ...rotated, buildAuditInsert(kysely, entry))
     },
     remove: (hash, entry) =>
-      write(kysely.deleteFrom('keys').where('hash', '=', hash), buildAuditInsert(kysely, entry)),
+      write(
+        checkKeyFound(kysely, hash),
+        kysely.deleteFrom('keys').where('hash', '=', hash),
+        buildAuditInsert(kysely, entry),
+      ),
   }
 }
+
+const checkKeyFound = (kysely: Kysely<Tables>, hash: string): Check =>
+  checkFound(kysely.selectFrom('keys').select('hash').where('hash', '=', hash), 'API key')
 
 // What few keys have is one field, so that the rows of most are short. Numbers of any size are texts.
 const renderKey: Parameters<OpenReader>[1] = list => {

@@ -22,7 +22,15 @@ import { reconcileMemberships } from './scim/memberships.ts'
 import { createScimUserStore } from './scim/users.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceExists } from './workspaces.ts'
-import { type Check, check, type FollowUp, follow, type Statement, type Write } from './write.ts'
+import {
+  type Check,
+  check,
+  checkFound,
+  type FollowUp,
+  follow,
+  type Statement,
+  type Write,
+} from './write.ts'
 
 /** Creates the store of what an identity provider has sent, in SQL. */
 export const createScimStore = (kysely: Kysely<Tables>, write: Write): ScimStore => ({
@@ -42,7 +50,11 @@ const createScimTokenStore = (kysely: Kysely<Tables>, write: Write): ScimTokenSt
   insert: (token, entry) =>
     write(kysely.insertInto('scim_tokens').values(token), buildAuditInsert(kysely, entry)),
   remove: (id, entry) =>
-    write(kysely.deleteFrom('scim_tokens').where('id', '=', id), buildAuditInsert(kysely, entry)),
+    write(
+      checkFound(kysely.selectFrom('scim_tokens').select('id').where('id', '=', id), 'SCIM token'),
+      kysely.deleteFrom('scim_tokens').where('id', '=', id),
+      buildAuditInsert(kysely, entry),
+    ),
 })
 
 /** Creates the store of sync jobs in SQL. */
