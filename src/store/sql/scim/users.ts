@@ -26,6 +26,8 @@ import { reconcileMemberships } from './memberships.ts'
 
 /** Creates the store of SCIM users in SQL. */
 export function createScimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStore {
+  const selectUsers = () =>
+    kysely.selectFrom('scim_users').selectAll().orderBy('created_at').orderBy('id')
   return {
     async byId(id) {
       const row = await kysely
@@ -44,10 +46,18 @@ export function createScimUserStore(kysely: Kysely<Tables>, write: Write): ScimU
       return row && toUser(row)
     },
     async find(lookup) {
-      const all = kysely.selectFrom('scim_users').selectAll().orderBy('created_at').orderBy('id')
+      const all = selectUsers()
       return (
         await (lookup ? all.where(COLUMNS[lookup.by], '=', lookup.value) : all).execute()
       ).map(toUser)
+    },
+    listPage: async (offset, limit) =>
+      (await selectUsers().offset(offset).limit(limit).execute()).map(toUser),
+    async count() {
+      const query = kysely
+        .selectFrom('scim_users')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+      return (await query.executeTakeFirstOrThrow()).count
     },
     listGroups: ids =>
       kysely
