@@ -320,7 +320,7 @@ describe('the page of consent', () => {
     }
   })
 
-  test('offers a member their own workspaces', async () => {
+  test('offers a member their own workspaces, of which it asks once', async () => {
     await using house = await openHouse()
     const { gateway, operator, browser, member } = house
     await createWorkspace(gateway, operator, { name: 'Elsewhere', slug: 'elsewhere' })
@@ -328,6 +328,7 @@ describe('the page of consent', () => {
     await addWorkspaceMembers(gateway, operator, 'team', { user_ids: [member.id] })
     await browser.signIn(house, member.id)
     const asked = toQuery({ callback_url: CALLBACK })
+    gateway.store.members.findWorkspaceMember = () => Promise.reject(new Error('One was asked for'))
     const own = (await browser.visit(asked)).text
     expect(own).not.toContain('Elsewhere')
     expect(own).toContain('>Team<')

@@ -55,6 +55,8 @@ export interface MemberStore {
   deactivate(id: string, keys: KeyDisabling, entry: AuditEntry): Promise<void>
   /** Lists the active members of a workspace, the oldest membership first. */
   listInWorkspace(workspace_id: string): Promise<WorkspaceMember[]>
+  /** Lists the ids of the workspaces that a member was added to, whether they are active or not. */
+  listWorkspacesOf(user_id: string): Promise<string[]>
   /** Finds one membership, whether the member is active or not. */
   findWorkspaceMember(workspace_id: string, user_id: string): Promise<WorkspaceMember | undefined>
   /**

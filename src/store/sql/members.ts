@@ -74,6 +74,13 @@ export function createMemberStore(kysely: Kysely<Tables>, write: Write): MemberS
         .orderBy('workspace_members.created_at')
         .orderBy('workspace_members.id')
         .execute(),
+    async listWorkspacesOf(user_id) {
+      const own = kysely
+        .selectFrom('workspace_members')
+        .select('workspace_id')
+        .where('user_id', '=', user_id)
+      return (await own.execute()).map(row => row.workspace_id)
+    },
     findWorkspaceMember: (workspace_id, user_id) =>
       selectWorkspaceMember(kysely, { workspace_id, user_id }).executeTakeFirst(),
     changeWorkspaceMembers: changes =>
