@@ -218,6 +218,8 @@ export async function beginKeySession(
   { user_id, key_hash }: Actor,
   secret: string,
 ): Promise<string> {
+  // Another server may have rotated it, and left this secret valid for a while.
+  await world.catchUp()
   const key = world.memory.keys.findBySecret(hashSecret(secret), world.clock.now())
   if (key?.hash !== key_hash) throw unauthenticated('Invalid API key')
   const isPrevious = key.previous_secret_hash === hashSecret(secret)
