@@ -168,9 +168,11 @@ function findMakerBounds(
   actor: Actor,
   { creator_user_id }: Key,
 ): MakerBounds | undefined {
-  if (creator_user_id === world.memory.owner.user_id) return undefined
-  // What exchanges a code for a key of its own is bound as its member is.
-  if (actor.kind === 'inference') return { most: MOST_OWN_KEYS }
+  const isOwners = creator_user_id === world.memory.owner.user_id
+  const most = isOwners ? {} : { most: MOST_OWN_KEYS }
+  // A code was exchanged: what binds its key, or its member, must not be shaken off.
+  if (actor.kind === 'inference') return { ...most, maker: actor.key_hash ?? '' }
+  if (isOwners) return undefined
   if (actor.kind === 'member') return { inWorkspace: true, most: MOST_OWN_KEYS }
   const isOthers = creator_user_id !== actor.user_id
   return isOthers && !canManageAll(world, actor) ? { inWorkspace: true } : undefined

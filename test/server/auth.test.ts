@@ -216,6 +216,28 @@ describe('a code of a key', () => {
     expect((await house.exchange(third)).status).toBe(403)
   })
 
+  test('is not exchanged by a key that is gone or bound when the new one is made', async () => {
+    await using house = await openHouse()
+    const { gateway, operator } = house
+    const { data } = await createGuardrail(gateway, operator, { name: 'Rules' })
+    const { insert } = gateway.store.keys
+    for (const bind of [
+      (hash: string) => deleteKey(gateway, operator, hash),
+      (hash: string) => updateKey(gateway, operator, hash, { limit: 1 }),
+      (hash: string) => updateKey(gateway, operator, hash, { disabled: true }),
+      (hash: string) => assignKeys(gateway, operator, data.id, { key_hashes: [hash] }),
+    ]) {
+      const made = await createKey(gateway, operator, { name: 'free' })
+      const code = (await house.make({}, made.key)).json.data.id
+      gateway.store.keys.insert = async (...asked) => {
+        await bind(made.data.hash)
+        return insert(...asked)
+      }
+      expect((await house.exchange(code)).status).toBe(403)
+      gateway.store.keys.insert = insert
+    }
+  })
+
   test('waits with at most 99 others of its key, and apps get none where that is switched off', async () => {
     await using house = await openHouse()
     for (let i = 0; i < 100; i++) expect((await house.make()).status).toBe(200)

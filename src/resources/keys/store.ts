@@ -68,12 +68,14 @@ export interface KeyStore {
   remove(hash: string, entry: AuditEntry): Promise<void>
 }
 
-/** What bounds the keys of a creator who is a member. */
+/** What bounds a new key of a creator who does not manage the organization. */
 export interface MakerBounds {
   /** Whether they have to be in the key's workspace. */
   inWorkspace?: true
   /** How many keys for inference they may have, in all workspaces. */
   most?: number
+  /** The hash of the key that makes it, which nothing may bind. */
+  maker?: string
 }
 
 /** Keys that are disabled in the transaction of another change. */

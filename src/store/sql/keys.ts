@@ -35,6 +35,7 @@ export function createKeyStore(
       write(
         ...checkWorkspaceAndCreator(kysely, key),
         ...(bounds ? [checkBounds(kysely, key, bounds)] : []),
+        ...(bounds?.maker === undefined ? [] : [checkMaker(kysely, bounds.maker)]),
         kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
         buildAuditInsert(kysely, entry),
       ),
@@ -133,6 +134,23 @@ const checkBounds = (
       if (inWorkspace && (!row || (row.is_default === 0 && row.id === null)))
         throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
       return most === undefined ? [] : [checkCount(kysely, creator_user_id, most)]
+    },
+  )
+
+/** Refuses a key that another one makes which has been deleted, disabled or bound by now. */
+const checkMaker = (kysely: Kysely<Tables>, hash: string): Check =>
+  check(
+    kysely
+      .selectFrom('keys')
+      .leftJoin('guardrail_keys', 'guardrail_keys.key_hash', 'keys.hash')
+      .select('keys.hash')
+      .where('keys.hash', '=', hash)
+      .where('disabled', '=', 0)
+      .where('limit', 'is', null)
+      .where('expires_at', 'is', null)
+      .where('guardrail_keys.id', 'is', null),
+    ([free]) => {
+      if (!free) throw denied('The key of this code is bound or gone')
     },
   )
 
