@@ -11,8 +11,7 @@ import { clientLeft } from '../engine/run.ts'
 import type { CallBase } from '../language/call.ts'
 import { getPolicy, listAppliedGuardrails } from '../limits/effective.ts'
 import type { McpRule } from '../limits/guardrails/mcp-rule.ts'
-import type { Actor } from '../resources/actor.ts'
-import { isUsable } from '../resources/keys/mirror.ts'
+import { type Actor, recognize } from '../resources/actor.ts'
 import { isDisabledTool } from '../resources/workspaces/disabled-tools.ts'
 import { findMismatch } from './mcp-gateway/json-schema.ts'
 import { type ClientSession, ClientSessions, MessageStream } from './mcp-gateway/sessions.ts'
@@ -41,6 +40,13 @@ export interface McpRequest extends Asker, WaitingClient {
   label: string | null
 }
 
+/** Who listens, with which header, and what they may use, as they were last told. */
+interface Listening {
+  actor: Actor
+  authorization: string | null
+  rights: string
+}
+
 /** A method that the gateway does not have. */
 export class UnknownMethod extends Error {
   override readonly name = 'UnknownMethod'
@@ -67,7 +73,7 @@ export class McpGateway {
   readonly sessions = new ClientSessions()
   readonly #world: ToolWorld
   /** What the clients that listen may use, as they were last told. */
-  readonly #listening = new Map<ClientSession, { actor: Actor; rights: string }>()
+  readonly #listening = new Map<ClientSession, Listening>()
   #unsubscribe: (() => void)[] = []
 
   constructor(world: ToolWorld) {
@@ -113,13 +119,16 @@ export class McpGateway {
     return new MessageStream(onEnd)
   }
 
-  /** Opens the stream of a session, in place of the one that it has. */
-  listen(actor: Actor, session: ClientSession): MessageStream {
+  /**
+   * Opens the stream of a session, in place of the one that it has, for as long as the actor's
+   * credential holds.
+   */
+  listen(actor: Actor, session: ClientSession, authorization: string | null): MessageStream {
     session.stream?.end()
     const stream = new MessageStream(() => this.#remove(session, stream))
     session.stream = stream
     const rights = describeRights(this.#world, actor, session.label)
-    this.#listening.set(session, { actor, rights })
+    this.#listening.set(session, { actor, authorization, rights })
     if (this.#unsubscribe.length === 0) this.#subscribe()
     return stream
   }
@@ -132,11 +141,14 @@ export class McpGateway {
     for (const stop of this.#unsubscribe.splice(0)) stop()
   }
 
-  /** Ends a session whose key may no longer be used. Returns whether it did. */
+  /**
+   * Ends a session that listens with what may no longer be used: a key, a secret that it had, or a
+   * token that is over before its key. Returns whether it did.
+   */
   endIfGone(session: ClientSession): boolean {
-    const { memory, clock } = this.#world
-    const key = memory.keys.get(this.#listening.get(session)?.actor.key_hash ?? '')
-    if (key && isUsable(key, clock.now())) return false
+    const { actor, authorization = null } = this.#listening.get(session) ?? {}
+    const now = recognize(this.#world, authorization)
+    if (now && now.key_hash === actor?.key_hash) return false
     this.sessions.end(session)
     return true
   }

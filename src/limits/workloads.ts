@@ -1,8 +1,9 @@
 import { invalid } from '../base/errors.ts'
+import type { IssuerConfig } from '../config/workloads.ts'
 import { getOperator } from '../resources/actor.ts'
 import { postponeExchange, refuseExchange } from '../resources/workloads/refusal.ts'
 import type { TokenExchange } from '../resources/workloads/schema.ts'
-import { verifySubjectToken } from '../resources/workloads/subject-token.ts'
+import { type Subject, verifySubjectToken } from '../resources/workloads/subject-token.ts'
 import { provideKey, requirePolicy } from '../resources/workloads.ts'
 import { assignKeys, findAssignment } from './assignments.ts'
 import type { PolicyWorld } from './policy-world.ts'
@@ -28,17 +29,40 @@ export async function exchangeToken(world: PolicyWorld, form: TokenExchange) {
   const left = Math.floor(subject.expiresAt - now.getTime() / 1000)
   const seconds = Math.min(rule.token_seconds ?? LONGEST_LIFE, left)
   if (seconds < 1) throw refuseExchange('invalid_grant', 'subject_token: it is over')
-  if (rule.single_use) await world.workloads.used.use(policy, subject, now)
-  const { hash } = await provideKey(world, policy, rule, subject)
-  await assignGuardrail(world, hash, rule.guardrail)
-  const grant = { policy, issuer: rule.issuer, subject: subject.name, key_hash: hash }
+  const { used } = world.workloads
+  if (rule.single_use) await used.use(policy, subject, now)
+  const access_token = await issueToken(world, { policy, rule, subject }, seconds).catch(
+    async thrown => {
+      // What got nothing for it may be asked again, as the refusal says.
+      if (rule.single_use) await used.giveBack(policy, subject)
+      throw thrown
+    },
+  )
   return {
-    access_token: await world.workloads.tokens.sign(world, grant, seconds, world.ids.uuid()),
+    access_token,
     expires_in: seconds,
     issued_token_type: ACCESS_TOKEN,
     scope: 'inference',
     token_type: 'Bearer',
   }
+}
+
+/** Who is given a token, and by which policy. */
+interface Grantee {
+  policy: string
+  rule: IssuerConfig
+  subject: Subject
+}
+
+async function issueToken(
+  world: PolicyWorld,
+  { policy, rule, subject }: Grantee,
+  seconds: number,
+): Promise<string> {
+  const { hash } = await provideKey(world, policy, rule, subject)
+  await assignGuardrail(world, hash, rule.guardrail)
+  const grant = { policy, issuer: rule.issuer, subject: subject.name, key_hash: hash }
+  return world.workloads.tokens.sign(world, grant, seconds, world.ids.uuid())
 }
 
 function checkWords({

@@ -176,16 +176,9 @@ export async function listOwnWorkspaces(
 ): Promise<Workspace[]> {
   const all = memory.workspaces.filter(() => true)
   const managesAll = role === 'org:admin' || id === memory.owner.user_id
-  const isOwn = await Promise.all(
-    all.map(
-      async workspace =>
-        managesAll ||
-        workspace.is_default ||
-        (await store.members.findWorkspaceMember(workspace.id, id)) !== undefined,
-    ),
-  )
+  const own = new Set(managesAll ? [] : await store.members.listWorkspacesOf(id))
   return all
-    .filter((_, i) => isOwn[i])
+    .filter(workspace => managesAll || workspace.is_default || own.has(workspace.id))
     .sort((a, b) => Number(b.is_default) - Number(a.is_default) || (a.name < b.name ? -1 : 1))
 }
 

@@ -27,7 +27,7 @@ interface AuthCodeWorld extends IdentityWorld {
 /** In milliseconds: how long a code can be exchanged (wire reference B.5). */
 const LIFETIME = 600_000
 
-/** How many codes of one user may wait to be exchanged. */
+/** How many codes of one key, or of a member's consents, may wait to be exchanged. */
 const MOST_WAITING = 100
 
 /** What a code is made of. */
@@ -37,7 +37,7 @@ type CodeFields = Omit<AuthCode, 'hash' | 'created_at'>
  * Creates a code that an app exchanges for a key of the same user and workspace as the calling key.
  * Throws 400 for a callback that is neither https nor on this machine, for a time in the past and
  * for what has no effect; 403 where apps get no keys, and for a key that a limit, an expiry or a
- * guardrail binds, as the new key would be free of it; 409 where 100 codes wait.
+ * guardrail binds, as the new key would be free of it; 409 where 100 codes of the key wait.
  */
 export async function createAuthCode(world: AuthCodeWorld, actor: Actor, input: NewAuthCode) {
   requireEnabled(world)

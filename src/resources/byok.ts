@@ -10,7 +10,7 @@ import { defineAudit, identifyById } from './audit/entry.ts'
 import type { DecryptedKey } from './byok/decrypted-keys.ts'
 import { PUBLIC_PROVIDERS } from './byok/providers.data.ts'
 import { type ByokChange, type ByokQuery, CHANGEABLE, type NewByokKey } from './byok/schema.ts'
-import type { ByokKey } from './byok/store.ts'
+import type { ByokKey, ByokRoles } from './byok/store.ts'
 import type { CatalogWorld } from './catalog-world.ts'
 import { isUsable } from './keys/mirror.ts'
 import type { Endpoint } from './models/catalog.ts'
@@ -101,7 +101,10 @@ export async function updateByokKey(
   checkByokKey(world, { ...key, ...changes }, change)
   const entry = auditByokKey(world, actor, key, { ...key, ...changes })
   const isChange = Object.keys(changes).length > 0
-  const write = async () => (isChange ? world.store.byok.update(id, changes, entry) : undefined)
+  // Another change may have come meanwhile: the store judges again.
+  const judge = (now: ByokRoles) => checkRoles({ ...now, ...changes })
+  const update = () => world.store.byok.update(id, changes, entry, judge)
+  const write = async () => (isChange ? update() : undefined)
   const changed = await world.memory.byok.change(
     id,
     now => decryptKey(world, { ...now.key, ...changes }, now),
@@ -200,11 +203,10 @@ function sealKey(
 
 function checkByokKey(
   world: CatalogWorld,
-  { is_fallback, is_byok_only, workspace_id }: ByokKey,
+  { workspace_id, ...key }: ByokKey,
   { allowed_api_key_hashes }: ByokChange,
 ): void {
-  if (is_fallback && is_byok_only)
-    throw invalid('is_fallback: expected false where is_byok_only is true', 'is_fallback')
+  checkRoles(key)
   // An API key of another workspace counts as missing. It could not use this provider key, and the
   // answer must not reveal that it exists.
   const isLive = (hash: string) => {
@@ -216,6 +218,11 @@ function checkByokKey(
       'allowed_api_key_hashes: expected API keys that exist in its workspace',
       'allowed_api_key_hashes',
     )
+}
+
+function checkRoles({ is_fallback, is_byok_only }: ByokRoles): void {
+  if (is_fallback && is_byok_only)
+    throw invalid('is_fallback: expected false where is_byok_only is true', 'is_fallback')
 }
 
 function computeNextSortOrder(

@@ -16,7 +16,7 @@ import {
 import { defineAudit } from './audit/entry.ts'
 import { KEY_MARKS } from './keys/mirror.ts'
 import { KeyChange, type KeyListQuery, type NewKey } from './keys/schema.ts'
-import type { ChangingKey, Key } from './keys/store.ts'
+import type { ChangingKey, Key, MakerBounds } from './keys/store.ts'
 import { getOrganizationId } from './organization.ts'
 import type { IdentityWorld } from './world.ts'
 
@@ -77,7 +77,7 @@ async function insertKey(
   const now = world.clock.now()
   if (input.expires_at && new Date(input.expires_at) <= now)
     throw invalid('expires_at: expected a time in the future', 'expires_at')
-  if (actor.kind === 'member') await assertMayMakeKey(world, actor, input)
+  if (actor.kind === 'member' && input.external) throw denied('external: for management keys only')
   const workspace_id =
     actor.kind === 'member'
       ? await resolveOwnWorkspace(world, actor, input.workspace_id)
@@ -87,10 +87,11 @@ async function insertKey(
   const isUnscoped = input.workspace_id === undefined && canManageAll(world, actor)
   const owner = { kind, workspace_id, isUnscoped, creator_user_id }
   const key: Key = { ...buildKeyFields(input, now), ...secret, ...owner }
-  const isWatched = actor.kind === 'member' || creator_user_id !== actor.user_id
-  const isFree = creator_user_id === world.memory.owner.user_id
-  const ofMember = isWatched && !isFree && !canManageAll(world, actor)
-  await world.store.keys.insert(key, auditKey(world, actor, null, key), ofMember)
+  await world.store.keys.insert(
+    key,
+    auditKey(world, actor, null, key),
+    findMakerBounds(world, actor, key),
+  )
   return key
 }
 
@@ -125,15 +126,6 @@ function resolveKeyWorkspace(
     : resolveWorkspaceId(world, actor, workspace_id)
 }
 
-/** More than anyone uses: members cannot fill the memory of all. */
-const MOST_OWN_KEYS = 1_000
-
-async function assertMayMakeKey(world: IdentityWorld, actor: Actor, input: NewKey): Promise<void> {
-  if (input.external) throw denied('external: for management keys only')
-  if ((await findOwnKeys(world, actor)).length >= MOST_OWN_KEYS)
-    throw denied(`You have ${MOST_OWN_KEYS} keys: delete one first`)
-}
-
 // Members make keys in the workspaces that they are in, the default one unless they name another.
 async function resolveOwnWorkspace(
   world: IdentityWorld,
@@ -165,6 +157,25 @@ async function assertCreatorAllowed(
   if (found) return
   const whose = managesAll ? 'the organization' : 'the workspace'
   throw invalid(`creator_user_id: expected a member of ${whose}`, 'creator_user_id')
+}
+
+/** More than anyone uses: members cannot fill the memory of all. */
+const MOST_OWN_KEYS = 1_000
+
+/** Returns what bounds a new key of a member, whom somebody makes it for who does not manage all. */
+function findMakerBounds(
+  world: IdentityWorld,
+  actor: Actor,
+  { creator_user_id }: Key,
+): MakerBounds | undefined {
+  const isOwners = creator_user_id === world.memory.owner.user_id
+  const most = isOwners ? {} : { most: MOST_OWN_KEYS }
+  // A code was exchanged: what binds its key, or its member, must not be shaken off.
+  if (actor.kind === 'inference') return { ...most, maker: actor.key_hash ?? '' }
+  if (isOwners) return undefined
+  if (actor.kind === 'member') return { inWorkspace: true, most: MOST_OWN_KEYS }
+  const isOthers = creator_user_id !== actor.user_id
+  return isOthers && !canManageAll(world, actor) ? { inWorkspace: true } : undefined
 }
 
 /**

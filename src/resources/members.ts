@@ -2,7 +2,7 @@ import { getIsoTime } from '../base/clock.ts'
 import { invalid, requireFound } from '../base/errors.ts'
 import { pickDefined } from '../base/json.ts'
 import { type Actor, assertCanManageAll } from './actor.ts'
-import { disableKeys, prepareKeyDisabling } from './keys/disabling.ts'
+import { disableKeys, prepareKeyDisabling, tryKeyDisabling } from './keys/disabling.ts'
 import { MemberChange, type NewMember } from './members/schema.ts'
 import type { Member } from './members/store.ts'
 import { auditMember } from './members/view.ts'
@@ -84,14 +84,12 @@ export async function deactivateMember(
   if (id === world.memory.owner.user_id)
     throw invalid('The owner of the data directory cannot be deactivated')
   if (!member.active) return member
-  await world.catchUp()
-  const keys = prepareKeyDisabling(world, actor, id, key => key.creator_user_id === id)
-  const changed = { ...member, active: false, updated_at: keys.updated_at }
-  await world.store.members.deactivate(
-    id,
-    keys,
-    auditMember(world, actor, member, changed, 'deactivate'),
-  )
-  disableKeys(world, keys)
-  return changed
+  return tryKeyDisabling(world, async () => {
+    const keys = prepareKeyDisabling(world, actor, id, key => key.creator_user_id === id)
+    const changed = { ...member, active: false, updated_at: keys.updated_at }
+    const entry = auditMember(world, actor, member, changed, 'deactivate')
+    await world.store.members.deactivate(id, keys, entry)
+    disableKeys(world, keys)
+    return changed
+  })
 }

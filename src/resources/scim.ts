@@ -75,6 +75,9 @@ export interface ScimUserStore {
   byMember(user_id: string): Promise<ScimUser | undefined>
   /** Lists the users with this key, or all, the oldest first. */
   find(known?: LookupKey): Promise<ScimUser[]>
+  /** Returns one page, the oldest first. */
+  listPage(offset: number, limit: number): Promise<ScimUser[]>
+  count(): Promise<number>
   /** Lists the groups of these users. */
   listGroups(ids: string[]): Promise<UserGroup[]>
   /** Inserts a new user. Throws 409 `uniqueness` when another has the name or the address. */
@@ -226,6 +229,7 @@ export interface ScimTokenStore {
   all(): Promise<ScimToken[]>
   byHash(hash: string): Promise<ScimToken | undefined>
   insert(token: ScimToken, entry: AuditEntry): Promise<void>
+  /** Removes a token. Throws 404 when it was revoked before. */
   remove(id: string, entry: AuditEntry): Promise<void>
 }
 

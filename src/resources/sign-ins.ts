@@ -1,12 +1,13 @@
 import { getIsoTime } from '../base/clock.ts'
 import { addChecksum, hashSecret } from '../base/credential.ts'
-import { denied, requireFound } from '../base/errors.ts'
+import { denied, requireFound, unauthenticated } from '../base/errors.ts'
 import type { Mac } from '../base/mac.ts'
 import { getConsoleUrl } from '../config.ts'
 import { type Actor, assertCanManageAll, buildKeyActor } from './actor.ts'
 import { defineAudit } from './audit/entry.ts'
 import type { AuditEntry } from './audit/store.ts'
 import { isUsable } from './keys/mirror.ts'
+import type { Key } from './keys/store.ts'
 import type { Member } from './members/store.ts'
 import { getMember } from './members.ts'
 import type { Marks } from './workloads/used-tokens.ts'
@@ -41,10 +42,26 @@ const NO_PROVIDER: ProviderSession = { issuer: null, subject: null, sid: null }
 /** Which sessions of members are meant: those that have all of this. */
 export type SessionFilter = Partial<Pick<SignIn, 'user_id' | 'issuer' | 'subject' | 'sid'>>
 
-/** Stores links and sessions. */
+/** What a session is begun with. */
+export interface SessionBounds {
+  /** So many its member or key may have: the oldest end for it. */
+  most: number
+  /** The current secret of its key, as `Key` has it. */
+  secret_hash?: Key['secret_hash']
+}
+
+/** Stores links and sessions. What was begun by a member who leaves ends with that. */
 export interface SignInStore {
-  /** Inserts one, and removes those that are over. */
-  insert(signIn: SignIn, now: string, entry: AuditEntry | null): Promise<void>
+  /**
+   * Inserts one, and removes those that are over. Throws 403 for a member who has left, and 401 for
+   * a key that is disabled, deleted or rotated by now.
+   */
+  insert(
+    signIn: SignIn,
+    now: string,
+    entry: AuditEntry | null,
+    bounds?: SessionBounds,
+  ): Promise<void>
   find(hash: string): Promise<SignIn | undefined>
   /** Takes one: of simultaneous callers one gets it, and later ones get undefined. */
   take(hash: string): Promise<SignIn | undefined>
@@ -85,7 +102,7 @@ export async function createSignInLink(world: SignInWorld, actor: Actor, id: str
   const { active, email } = await getMember(world, id)
   if (!active) throw denied('This member was deactivated')
   const whose = { user_id: id, key_hash: null, ...NO_PROVIDER }
-  const { secret, signIn } = buildSignIn(world, 'link', whose, LINK_LIFETIME)
+  const { secret, signIn } = buildSignIn(world, 'link', whose, computeEnd(world, LINK_LIFETIME))
   const entry = auditSignIn(world, actor, null, signIn)
   await world.store.signIns.insert(signIn, signIn.created_at, entry)
   const url = `${getConsoleUrl(world)}/auth/sign-in?token=${secret}`
@@ -96,10 +113,9 @@ function buildSignIn(
   world: SignInWorld,
   kind: SignIn['kind'],
   whose: Whose,
-  lifetime: number,
+  expires_at: string,
 ): { secret: string; signIn: SignIn } {
   const secret = addChecksum(`gw-${kind}-v1-${world.ids.secret()}`)
-  const expires_at = new Date(world.clock.now().getTime() + lifetime).toISOString()
   const signIn = {
     hash: hashSecret(secret),
     kind,
@@ -109,6 +125,9 @@ function buildSignIn(
   }
   return { secret, signIn }
 }
+
+const computeEnd = ({ clock }: SignInWorld, lifetime: number): string =>
+  new Date(clock.now().getTime() + lifetime).toISOString()
 
 /** Returns the member of a link that can still be used; undefined otherwise. */
 export const findLinkMember = async (world: SignInWorld, token: string) =>
@@ -190,18 +209,35 @@ export async function endProviderSessions(
   if (sid !== null && subject !== null) await signIns.endSessions({ ...whose, sid: null }, until)
 }
 
-/** Begins a session of whoever has this key, for twelve hours or as long as the key can be used. */
-export const beginKeySession = (
+/**
+ * Begins a session of whoever has this key, by one of its secrets: for twelve hours, or as long as
+ * that can be used. Throws 401 where it cannot.
+ */
+export async function beginKeySession(
   world: SignInWorld,
   { user_id, key_hash }: Actor,
-): Promise<string> => insertSession(world, { user_id, key_hash, ...NO_PROVIDER })
+  secret: string,
+): Promise<string> {
+  // Another server may have rotated it, and left this secret valid for a while.
+  await world.catchUp()
+  const key = world.memory.keys.findBySecret(hashSecret(secret), world.clock.now())
+  if (key?.hash !== key_hash) throw unauthenticated('Invalid API key')
+  const isPrevious = key.previous_secret_hash === hashSecret(secret)
+  const until = isPrevious ? key.previous_secret_until : null
+  const whose = { user_id, key_hash, ...NO_PROVIDER }
+  return insertSession(world, whose, { until, secret_hash: key.secret_hash })
+}
 
-async function insertSession(world: SignInWorld, whose: Whose): Promise<string> {
-  const { signIns } = world.store
-  for (const oldest of (await signIns.listSessions(whose)).slice(MOST_SESSIONS - 1))
-    await signIns.take(oldest.hash)
-  const { secret, signIn } = buildSignIn(world, 'session', whose, SESSION_LIFETIME)
-  await signIns.insert(signIn, signIn.created_at, null)
+async function insertSession(
+  world: SignInWorld,
+  whose: Whose,
+  { until = null, ...of }: { until?: string | null; secret_hash?: Key['secret_hash'] } = {},
+): Promise<string> {
+  const end = computeEnd(world, SESSION_LIFETIME)
+  const expires_at = until !== null && until < end ? until : end
+  const { secret, signIn } = buildSignIn(world, 'session', whose, expires_at)
+  const bounds = { most: MOST_SESSIONS, ...of }
+  await world.store.signIns.insert(signIn, signIn.created_at, null, bounds)
   return secret
 }
 

@@ -79,7 +79,7 @@ async function makeKey(world: IdentityWorld, named: NamedKey): Promise<Key> {
   try {
     const entry = auditKey(world, getOperator(world), null, key)
     // Other servers make keys too.
-    await world.store.keys.insert(key, entry, false, keys => refuseMore(named, keys))
+    await world.store.keys.insert(key, entry, undefined, keys => refuseMore(named, keys))
   } catch (thrown) {
     return findMade(world, key.hash, thrown)
   }

@@ -8,7 +8,7 @@ import { findRouter } from '../language/routing.ts'
 import { type Actor, assertCanManageAll, canManage, getOperator } from './actor.ts'
 import { defineAudit } from './audit/entry.ts'
 import { getDefaultGuardrailId } from './default-guardrail.ts'
-import { disableKeys, prepareKeyDisabling } from './keys/disabling.ts'
+import { disableKeys, prepareKeyDisabling, tryKeyDisabling } from './keys/disabling.ts'
 import type { Key } from './keys/store.ts'
 import { createKey } from './keys.ts'
 import {
@@ -183,16 +183,14 @@ export async function deleteWorkspace(
         'together with the keys that name no workspace',
       CONFIRM,
     )
-  await world.catchUp()
-  const keys = prepareKeyDisabling(world, actor, workspace.id, key =>
-    isDisabledWithWorkspace(workspace, key),
-  )
-  await world.store.workspaces.remove(
-    workspace,
-    keys,
-    auditWorkspace(world, actor, workspace, null),
-  )
-  disableKeys(world, keys)
+  await tryKeyDisabling(world, async () => {
+    const keys = prepareKeyDisabling(world, actor, workspace.id, key =>
+      isDisabledWithWorkspace(workspace, key),
+    )
+    const entry = auditWorkspace(world, actor, workspace, null)
+    await world.store.workspaces.remove(workspace, keys, entry)
+    disableKeys(world, keys)
+  })
   world.memory.forgetWorkspace(workspace.id)
   return { deleted: true as const }
 }

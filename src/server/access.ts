@@ -110,6 +110,19 @@ export async function identifyActor(gateway: Gateway, request: Request): Promise
   return session.actor
 }
 
+/**
+ * Identifies an actor again once a body has arrived, which may take minutes. Throws 401 where what
+ * they came with is no longer valid, and 403 where they may something else by now.
+ */
+export async function recheckActor(
+  gateway: Gateway,
+  request: Request,
+  { kind, workspace_id }: Actor,
+): Promise<void> {
+  const now = await identifyActor(gateway, request)
+  if (now.kind !== kind || now.workspace_id !== workspace_id) throw denied(MANAGED)
+}
+
 /** Requires nothing. Declares that a group of routes needs no key, and bounds their bodies. */
 export const allowAnyone =
   (): Guard<object> =>

@@ -17,7 +17,13 @@ import {
   type Route,
   type Run,
 } from '../resources/operation.ts'
-import { allowAnyone, type Guard, requireKeyOrSession, requireManagementKey } from './access.ts'
+import {
+  allowAnyone,
+  type Guard,
+  recheckActor,
+  requireKeyOrSession,
+  requireManagementKey,
+} from './access.ts'
 import { readBody, readQuery } from './body.ts'
 import { describeOperation } from './operation.ts'
 import { Routes } from './routes.ts'
@@ -177,7 +183,10 @@ async function runRoute(
   bind?: () => Promise<Actor>,
 ): Promise<unknown> {
   const input: unknown[] = names.map(name => lowerUuid(params[name] ?? ''))
-  if (body) input.push(lowerUuids(body, await readBody(request, body)))
+  if (body) {
+    input.push(lowerUuids(body, await readBody(request, body)))
+    if (actor) await recheckActor(gateway, request, actor)
+  }
   if (query) input.push(readQuery(request, query))
   const bound = bind ? await bind() : actor
   return run(gateway, bound as never, ...(input as never[]))

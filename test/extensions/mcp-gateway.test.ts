@@ -13,7 +13,7 @@ test('changes are watched while a client listens, and no longer', async () => {
     const [id] = mcp.initialize(actor, null, {}, true)
     const session = mcp.sessions.find(id ?? '', actor, null, gateway.clock.ticks())
     if (!session) throw new Error('No session')
-    return mcp.listen(actor, session)
+    return mcp.listen(actor, session, null)
   }
   for (const _ of ['first', 'again']) {
     const streams = [listen(), listen()]

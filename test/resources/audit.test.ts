@@ -171,7 +171,7 @@ describe('GET /audit', () => {
       null,
       {},
     )
-    await gateway.store.keys.remove('nobody', entry)
+    await gateway.store.audit.append(entry)
     expect((await ask('GET', '/audit?action=things.create', { key })).json.data).toEqual([])
     expect((await ask('GET', '/audit?action=things.create')).json.data).toHaveLength(1)
   })

@@ -17,7 +17,9 @@ import {
   updateByokKey,
 } from '../../src/resources/byok.ts'
 import { createKey, updateKey } from '../../src/resources/keys.ts'
+import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { createApi } from '../support/api.ts'
+import { openDatabase } from '../support/database.ts'
 import { createOtherWorkspace, createTestKeys, testGateway } from '../support/gateway.ts'
 
 const SECRET = 'sk-canary-51d7-0123456789'
@@ -283,6 +285,25 @@ describe('one provider key', () => {
   })
 })
 
+describe('two changes at once', () => {
+  const change = (id: string, body: object) => ask('PATCH', `/byok/${id}`, { body })
+  const count = (answers: { status: number }[]) => answers.map(({ status }) => status).toSorted()
+
+  test('make no state that neither could make', async () => {
+    const { id } = await create()
+    const both = [change(id, { is_fallback: true }), change(id, { is_byok_only: true })]
+    expect(count(await Promise.all(both))).toEqual([200, 400])
+    const { data } = (await ask('GET', `/byok/${id}`)).json
+    expect([data.is_fallback, data.is_byok_only].toSorted()).toEqual([false, true])
+  })
+
+  test('of two deletions one is made', async () => {
+    const { id } = await create()
+    const both = [ask('DELETE', `/byok/${id}`), ask('DELETE', `/byok/${id}`)]
+    expect(count(await Promise.all(both))).toEqual([200, 404])
+  })
+})
+
 describe('permissions', () => {
   const OPERATIONS: [method: string, path: string, body?: object][] = [
     ['GET', '/byok'],
@@ -466,6 +487,36 @@ describe('in memory and on disk', () => {
       'sk-anew-0123456789',
     ])
   })
+
+  test.each(['it is deleted', 'its workspace is deleted'])(
+    'a new credential that comes while %s is kept nowhere',
+    async how => {
+      const one = await open()
+      const operator = getOperator(one)
+      const team = await createWorkspace(one, operator, { name: 'Team', slug: 'team' })
+      const input = { provider: 'openai', key: SECRET, workspace_id: team.data.id }
+      const { id } = (await createByokKey(one, operator, input)).data
+      const store = (how === 'it is deleted' ? one.store.byok : one.store.workspaces) as {
+        remove(...asked: unknown[]): Promise<void>
+      }
+      const { remove } = store
+      let changed: Promise<unknown> | undefined
+      store.remove = (...asked) => {
+        const removed = remove(...asked)
+        changed = updateByokKey(one, operator, id, { key: SECRET })
+        return removed
+      }
+      await expect(
+        (how === 'it is deleted'
+          ? deleteByokKey(one, operator, id)
+          : deleteWorkspace(one, operator, team.data.id, {})
+        ).then(() => changed),
+      ).rejects.toThrow('Provider key not found')
+      const db = openDatabase(directory)
+      expect(db.query('select sealed from byok where id = ?').get(id)).toEqual({ sealed: null })
+      db.close()
+    },
+  )
 
   test('changes by another process are applied', async () => {
     const [server, terminal] = [await open(), await open()]

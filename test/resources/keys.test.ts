@@ -353,6 +353,8 @@ describe('a change', () => {
       updateKey(gateway, getOperator(gateway), other, { name: 'x' }),
     ])
     expect(gateway.memory.keys.has(other)).toBe(false)
+    const trail = await gateway.store.audit.listPage({ resource_id: other }, 0, 9)
+    expect(trail.entries.map(({ action }) => action)).toEqual(['keys.delete', 'keys.create'])
   })
 })
 

@@ -171,6 +171,23 @@ describe('a leaving member', () => {
     await terminal.close()
   })
 
+  test('leaves also while they go on making keys, all of which they lose', async () => {
+    const member = await ada()
+    const terminal = await openGateway({ data })
+    const { catchUp } = gateway
+    const made: string[] = []
+    gateway.catchUp = async () => {
+      const changed = await catchUp()
+      const input = { name: 'late', creator_user_id: member.id }
+      if (made.length < 5)
+        made.push((await createKey(terminal, getOperator(terminal), input)).data.hash)
+      return changed
+    }
+    await deactivateMember(gateway, actor, member.id)
+    expect(made.map(hash => gateway.memory.keys.get(hash)?.disabled)).toEqual(Array(5).fill(true))
+    await terminal.close()
+  })
+
   test('leaves once, and the owner never', async () => {
     const member = await ada()
     const left = await deactivateMember(gateway, actor, member.id)

@@ -4,8 +4,8 @@ import { assignKeys } from '../../src/limits/assignments.ts'
 import { createGuardrail } from '../../src/limits/guardrails.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { createKey, deleteKey, updateKey } from '../../src/resources/keys.ts'
-import { addMember, deactivateMember } from '../../src/resources/members.ts'
-import { createSignInLink } from '../../src/resources/sign-ins.ts'
+import { addMember, deactivateMember, updateMember } from '../../src/resources/members.ts'
+import { createSignInLink, findSessionMember, signIn } from '../../src/resources/sign-ins.ts'
 import { addWorkspaceMembers } from '../../src/resources/workspace-members.ts'
 import { createWorkspace } from '../../src/resources/workspaces.ts'
 import { createApp } from '../../src/server/app.ts'
@@ -216,10 +216,34 @@ describe('a code of a key', () => {
     expect((await house.exchange(third)).status).toBe(403)
   })
 
-  test('waits with at most 99 others, and apps get none where that is switched off', async () => {
+  test('is not exchanged by a key that is gone or bound when the new one is made', async () => {
+    await using house = await openHouse()
+    const { gateway, operator } = house
+    const { data } = await createGuardrail(gateway, operator, { name: 'Rules' })
+    const { insert } = gateway.store.keys
+    for (const bind of [
+      (hash: string) => deleteKey(gateway, operator, hash),
+      (hash: string) => updateKey(gateway, operator, hash, { limit: 1 }),
+      (hash: string) => updateKey(gateway, operator, hash, { disabled: true }),
+      (hash: string) => assignKeys(gateway, operator, data.id, { key_hashes: [hash] }),
+    ]) {
+      const made = await createKey(gateway, operator, { name: 'free' })
+      const code = (await house.make({}, made.key)).json.data.id
+      gateway.store.keys.insert = async (...asked) => {
+        await bind(made.data.hash)
+        return insert(...asked)
+      }
+      expect((await house.exchange(code)).status).toBe(403)
+      gateway.store.keys.insert = insert
+    }
+  })
+
+  test('waits with at most 99 others of its key, and apps get none where that is switched off', async () => {
     await using house = await openHouse()
     for (let i = 0; i < 100; i++) expect((await house.make()).status).toBe(200)
     expect((await house.make()).status).toBe(409)
+    const other = await createKey(house.gateway, house.operator, { name: 'other' })
+    expect((await house.make({}, other.key)).status).toBe(200)
     house.clock.pass(10 * MINUTE)
     expect((await house.make()).status).toBe(200)
     await using closed = await openHouse({ oauth: { enabled: false } })
@@ -318,7 +342,7 @@ describe('the page of consent', () => {
     }
   })
 
-  test('offers a member their own workspaces', async () => {
+  test('offers a member their own workspaces, of which it asks once', async () => {
     await using house = await openHouse()
     const { gateway, operator, browser, member } = house
     await createWorkspace(gateway, operator, { name: 'Elsewhere', slug: 'elsewhere' })
@@ -326,6 +350,7 @@ describe('the page of consent', () => {
     await addWorkspaceMembers(gateway, operator, 'team', { user_ids: [member.id] })
     await browser.signIn(house, member.id)
     const asked = toQuery({ callback_url: CALLBACK })
+    gateway.store.members.findWorkspaceMember = () => Promise.reject(new Error('One was asked for'))
     const own = (await browser.visit(asked)).text
     expect(own).not.toContain('Elsewhere')
     expect(own).toContain('>Team<')
@@ -358,6 +383,35 @@ describe('a link', () => {
     const late = await link()
     clock.pass(10 * MINUTE)
     expect((await browser.visit(late.pathname + late.search)).status).toBe(403)
+  })
+
+  test('and a code end with their member, and do not come back with them', async () => {
+    await using house = await openHouse()
+    const { gateway, operator, member, browser, workspace_id } = house
+    await browser.signIn(house, member.id)
+    const { form } = await browser.visit(toQuery({ callback_url: CALLBACK }))
+    const given = await browser.send('/auth', { ...form, workspace_id, decision: 'allow' })
+    const code = new URL(given.headers.get('location') ?? '').searchParams.get('code') ?? ''
+    const { url } = (await createSignInLink(gateway, operator, member.id)).data
+    await deactivateMember(gateway, operator, member.id)
+    await updateMember(gateway, operator, member.id, { active: true })
+    expect((await house.exchange(code)).status).toBe(403)
+    expect((await browser.visit(new URL(url).pathname + new URL(url).search)).status).toBe(403)
+    expect((await browser.visit('/auth')).text).not.toContain('ada@acme.example')
+  })
+
+  test('is not begun by a link that is used while its member leaves', async () => {
+    await using house = await openHouse()
+    const { gateway, operator, member } = house
+    const { url } = (await createSignInLink(gateway, operator, member.id)).data
+    const token = new URL(url).searchParams.get('token') ?? ''
+    const [begun] = await Promise.allSettled([
+      signIn(gateway, token),
+      deactivateMember(gateway, operator, member.id),
+    ])
+    await updateMember(gateway, operator, member.id, { active: true })
+    const session = begun.status === 'fulfilled' ? begun.value : undefined
+    expect(await findSessionMember(gateway, session)).toBeUndefined()
   })
 
   test('a session ends after twelve hours, and with its member', async () => {

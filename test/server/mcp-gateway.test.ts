@@ -17,6 +17,7 @@ import { createGuardrail, updateGuardrail } from '../../src/limits/guardrails.ts
 import type { Generation } from '../../src/observability/generations/store.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
+import { rotateKey } from '../../src/resources/keys/rotation.ts'
 import type { NewKey } from '../../src/resources/keys/schema.ts'
 import { createKey, deleteKey, updateKey } from '../../src/resources/keys.ts'
 import { createApp } from '../../src/server/app.ts'
@@ -323,6 +324,7 @@ describe('what a key may use', () => {
     for (const [keep_alive_seconds, end] of [
       [59, () => deleteKey(gateway, operator(), hash)],
       [59, () => updateKey(gateway, operator(), hash, { disabled: true })],
+      [59, () => rotateKey(gateway, operator(), hash, { overlap_seconds: 0 })],
       // Nothing happens when a key expires: it is asked for again.
       [0.01, () => (gateway.clock as TestClock).pass(3_600_000)],
     ] as const) {

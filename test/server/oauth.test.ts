@@ -237,6 +237,16 @@ describe('an exchange', () => {
     expect(gateway.memory.keys.size).toBe(2)
   })
 
+  test('takes a single-use token again for which it gave nothing', async () => {
+    await using house = await openHouse({ single_use: true, workspace: 'ci' })
+    const { gateway, issuer } = house
+    const token = await issuer.sign({ jti: 'one' })
+    expect((await house.exchange(token)).status).toBe(503)
+    await createWorkspace(gateway, getOperator(gateway), { name: 'CI', slug: 'ci' })
+    expect((await house.exchange(token)).status).toBe(200)
+    expect((await house.exchange(token)).status).toBe(400)
+  })
+
   test('takes a single-use token once, and none without an id or from before the start', async () => {
     await using house = await openHouse({ single_use: true })
     const token = await house.issuer.sign({ jti: 'one' })
@@ -461,6 +471,26 @@ describe('a token', () => {
     await deleteWorkspace(house.gateway, operator, data.id, {})
     expect(await house.call(token)).toBe(401)
     expect((await house.exchange(await house.issuer.sign())).status).toBe(503)
+  })
+
+  test('listens at /mcp for as long as it lives and its policy holds', async () => {
+    await using house = await openHouse()
+    const timeouts = { keep_alive_seconds: 0.01 }
+    for (const end of [
+      () => house.clock.pass(15 * MINUTE),
+      () => house.configure({ timeouts, oauth: { issuers: {} } }),
+    ]) {
+      await house.configure({ ...house.buildConfig({}), timeouts })
+      const headers = { authorization: `Bearer ${await house.get()}` }
+      const ask = (init: RequestInit) => house.app.handle(new Request('http://localhost/mcp', init))
+      const body = { jsonrpc: '2.0', id: 1, method: 'initialize', params: {} }
+      const begun = await ask({ method: 'POST', headers, body: JSON.stringify(body) })
+      const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+      const stream = await ask({ headers: { ...headers, ...session } })
+      expect(stream.status).toBe(200)
+      await end()
+      expect(await stream.text()).not.toContain('data:')
+    }
   })
 
   test('makes no codes for keys, and manages nothing', async () => {

@@ -3,12 +3,19 @@ import { Type } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { Uuid } from '../../src/base/schema-builders.ts'
+import { getOperator } from '../../src/resources/actor.ts'
+import { rotateKey } from '../../src/resources/keys/rotation.ts'
+import { createKey, deleteKey, updateKey } from '../../src/resources/keys.ts'
+import { addMember, updateMember } from '../../src/resources/members.ts'
 import { defineOperation, defineTerminalOperation } from '../../src/resources/operation.ts'
+import { createScimToken, revokeScimToken } from '../../src/resources/scim/tokens.ts'
+import { beginSession } from '../../src/resources/sign-ins.ts'
 import { createApp } from '../../src/server/app.ts'
 import { listDescribedRoutes } from '../../src/server/openapi.ts'
 import { defineResource } from '../../src/server/resource.ts'
 import { addRoutes, type Routes } from '../../src/server/routes.ts'
 import { createTestKeys, TestClock, testGateway } from '../support/gateway.ts'
+import { USER_ID } from '../support/scim.ts'
 
 const Boat = Type.Object({ length: Type.Integer(), owner_id: Type.Optional(Uuid) })
 const Query = Type.Object({ limit: Type.Optional(Type.Integer()), port_id: Type.Optional(Uuid) })
@@ -107,6 +114,86 @@ test('the key is checked before the body', async () => {
     const refused = ask('POST', '/boats', '{"', key).then(answer => answer.status)
     expect(await refused).toBe(status)
   }
+})
+
+/** A body that is being read once it has started, and of which the last byte comes when it is told. */
+function holdBody(json: string) {
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
+  const writer = writable.getWriter()
+  const [bytes, last] = [Buffer.from(json), json.length - 1]
+  const started = writer.write(bytes.subarray(0, last))
+  const finish = () => Promise.all([writer.write(bytes.subarray(last)), writer.close()])
+  return { readable, started, finish }
+}
+
+const operator = () => getOperator(gateway)
+const makeManager = () => createKey(gateway, operator(), { name: 'short' }, 'management')
+
+test.each<[string, (hash: string) => unknown]>([
+  ['deleted', hash => deleteKey(gateway, operator(), hash)],
+  ['disabled', hash => updateKey(gateway, operator(), hash, { disabled: true })],
+  ['rotated', hash => rotateKey(gateway, operator(), hash, { overlap_seconds: 0 })],
+])('E2 a key that is %s while its body arrives makes nothing', async (_, end) => {
+  const { key, data } = await makeManager()
+  const { readable, started, finish } = holdBody('{"name":"last"}')
+  const answer = createApp(gateway).handle(
+    new Request('http://localhost/api/v1/keys', {
+      ...{ method: 'POST', headers: { authorization: `Bearer ${key}` }, body: readable },
+    }),
+  )
+  await started
+  await end(data.hash)
+  await finish()
+  expect((await answer).status).toBe(401)
+  expect(gateway.memory.keys.filter(({ name }) => name === 'last')).toEqual([])
+})
+
+test('E6 a key that is deleted while the body of a preset arrives makes none', async () => {
+  const { key, data } = await createKey(gateway, operator(), { name: 'short' })
+  const { readable, started, finish } = holdBody(
+    '{"model":"sandbox/echo","messages":[{"role":"user","content":"Hi"}]}',
+  )
+  const answer = createApp(gateway).handle(
+    new Request('http://localhost/api/v1/presets/late/chat/completions', {
+      ...{ method: 'POST', headers: { authorization: `Bearer ${key}` }, body: readable },
+    }),
+  )
+  await started
+  await deleteKey(gateway, operator(), data.hash)
+  await finish()
+  expect((await answer).status).toBe(401)
+})
+
+test('a session whose member manages no more when its body is there makes nothing', async () => {
+  const ada = await addMember(gateway, operator(), { email: 'ada@a.example', role: 'org:admin' })
+  const cookie = `gateway_console=${await beginSession(gateway, ada.id)}`
+  const { readable, started, finish } = holdBody('{"name":"last"}')
+  const headers = { cookie, host: 'localhost:8080', 'x-gateway-console': '1' }
+  const answer = createApp(gateway).handle(
+    new Request('http://localhost:8080/api/v1/guardrails', {
+      ...{ method: 'POST', headers, body: readable },
+    }),
+  )
+  await started
+  await updateMember(gateway, operator(), ada.id, { role: 'org:member' })
+  await finish()
+  expect((await answer).status).toBe(403)
+})
+
+test('an identity provider whose token is revoked while its body arrives makes no user', async () => {
+  const { token, data } = await createScimToken(gateway, operator(), { name: 'short' })
+  const { readable, started, finish } = holdBody(
+    JSON.stringify({ schemas: [USER_ID], userName: 'late' }),
+  )
+  const answer = createApp(gateway).handle(
+    new Request('http://localhost/api/v1/scim/v2/Users', {
+      ...{ method: 'POST', headers: { authorization: `Bearer ${token}` }, body: readable },
+    }),
+  )
+  await started
+  await revokeScimToken(gateway, operator(), data.id)
+  await finish()
+  expect((await answer).status).toBe(401)
 })
 
 test('E2 requests of a management key have a limit of each minute, on every route', async () => {

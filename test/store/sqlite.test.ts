@@ -192,7 +192,7 @@ describe('SQLite in a file', () => {
   test('no statement can update or delete audit entries and credits', async () => {
     const path = newPath()
     const store = await open(path)
-    await store.keys.remove('nobody', buildAuditEntry())
+    await store.audit.append(buildAuditEntry())
     await store.credits.insert(
       { id: 'c', created_at: '', amount: 1n, note: null, user_id: 'u' },
       buildAuditEntry(),

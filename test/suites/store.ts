@@ -27,7 +27,15 @@ import { testMembers } from './store/members.ts'
 import { testOutbox } from './store/outbox.ts'
 import { testResponses } from './store/responses.ts'
 import { testRollups } from './store/rollups.ts'
-import { buildKey, CREATED, LARGEST, PRESET_QUOTA, readErrorType, WORKSPACE } from './store/rows.ts'
+import {
+  buildKey,
+  CREATED,
+  countAudit,
+  LARGEST,
+  PRESET_QUOTA,
+  readErrorType,
+  WORKSPACE,
+} from './store/rows.ts'
 import { testScim } from './store/scim.ts'
 import { testSignIns } from './store/sign-ins.ts'
 import { testTranscripts } from './store/transcripts.ts'
@@ -373,7 +381,10 @@ export function testStore(
       }
       await store.byok.update('b1', change, buildAuditEntry())
       await store.byok.remove('b2', '2026-03-05T00:00:00.000Z', buildAuditEntry())
-      await store.byok.remove('b2', '2026-03-06T00:00:00.000Z', buildAuditEntry())
+      const again = store.byok.remove('b2', '2026-03-06T00:00:00.000Z', buildAuditEntry())
+      expect(await readErrorType(again)).toBe('not_found')
+      const late = store.byok.update('b2', change, buildAuditEntry())
+      expect(await readErrorType(late)).toBe('not_found')
       const left = (await store.byok.all()).sort((a, b) => (a.id < b.id ? -1 : 1))
       expect(left).toEqual([buildByokKey(change), buildByokKey({ id: 'b3' })])
     })
@@ -383,7 +394,11 @@ export function testStore(
         await store.keys.insert(buildKey({ hash }), buildAuditEntry())
       await store.keys.update('h1', { name: 'new', limit: null }, buildAuditEntry())
       await store.keys.remove('h2', buildAuditEntry())
-      await store.keys.remove('h2', buildAuditEntry())
+      const before = await countAudit(store)
+      expect(await readErrorType(store.keys.remove('h2', buildAuditEntry()))).toBe('not_found')
+      const late = store.keys.update('h2', { name: 'late' }, buildAuditEntry())
+      expect(await readErrorType(late)).toBe('not_found')
+      expect(await countAudit(store)).toBe(before)
       expect([...(await store.keys.all())]).toEqual([
         buildKey({ hash: 'h1', name: 'new', limit: null }),
       ])
@@ -859,7 +874,8 @@ export function testStore(
     test('a text that contains SQL stays a text', async () => {
       const name = `'; drop table keys; --`
       await store.keys.insert(buildKey({ name, hash: name }), buildAuditEntry())
-      await store.keys.remove(`x' or '1'='1`, buildAuditEntry())
+      const removed = store.keys.remove(`x' or '1'='1`, buildAuditEntry())
+      expect(await readErrorType(removed)).toBe('not_found')
       expect([...(await store.keys.all())][0]?.name).toBe(name)
     })
 

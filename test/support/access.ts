@@ -239,14 +239,14 @@ async function createCredentials(gateway: Gateway, clock: TestClock): Promise<Cr
     'SCIM token': bearer((await createScimToken(gateway, owner, { name: 'live' })).token),
     'inference key in x-api-key': apiKeyHeader(inference.key),
     'management key in x-api-key': apiKeyHeader(management.key),
-    'manager’s session': cookie(await beginKeySession(gateway, managing)),
+    'manager’s session': cookie(await beginKeySession(gateway, managing, management.key)),
     'member’s session': cookie(await beginSession(gateway, creator_user_id)),
   }
   const dead = {
     ...buildBadCredentials(management.key),
     ...(await createDeadCredentials(gateway, clock, make)),
     'a session of which no page of its own tells': cookie(
-      await beginKeySession(gateway, managing),
+      await beginKeySession(gateway, managing, management.key),
       'x-other',
     ),
   }

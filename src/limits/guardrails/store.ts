@@ -79,6 +79,6 @@ export interface GuardrailStore {
   insert(guardrail: Guardrail, entry: AuditEntry): Promise<void>
   /** Replaces the revision before this one. Throws 409 when that is no longer current. */
   replace(guardrail: Guardrail, entry: AuditEntry): Promise<void>
-  /** Removes a guardrail and its assignments. */
+  /** Removes a guardrail and its assignments. Throws 404 when it was deleted before. */
   remove(id: string, entry: AuditEntry): Promise<void>
 }

@@ -27,8 +27,8 @@ export interface AuthCode {
 /** Stores codes. */
 export interface AuthCodeStore {
   /**
-   * Inserts a code and removes those from before a time. Throws 409 where the user has `most`
-   * others, and 400 where the workspace no longer exists.
+   * Inserts a code and removes those from before a time. Throws 409 where its key, or the member who
+   * has consented, has `most` others, and 400 where the workspace no longer exists.
    */
   insert(code: AuthCode, before: string, most: number, entry: AuditEntry): Promise<void>
   /** Takes a code: of simultaneous callers one gets it, and later ones get undefined. */

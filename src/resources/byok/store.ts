@@ -34,13 +34,27 @@ export interface ByokKey {
   created_at: string
 }
 
+/** When a key is tried, which not every two changes agree about. */
+export type ByokRoles = Pick<ByokKey, 'is_fallback' | 'is_byok_only'>
+
 /** Stores callers' provider keys. An id is unique. */
 export interface ByokStore {
   /** Returns the keys that were not deleted: all, or those that have these ids. */
   all(ids?: string[]): Promise<ByokKey[]>
   insert(key: ByokKey, entry: AuditEntry): Promise<void>
-  /** Changes only these fields of a key: another process may have changed the others. */
-  update(id: string, change: Partial<ByokKey>, entry: AuditEntry): Promise<void>
-  /** Removes the sealed credential and keeps the record that there was a key. */
+  /**
+   * Changes only these fields of a key: another process may have changed the others. Refuses as
+   * `judge` throws of the key as it is then. Throws 404 when it was deleted.
+   */
+  update(
+    id: string,
+    change: Partial<ByokKey>,
+    entry: AuditEntry,
+    judge?: (now: ByokRoles) => void,
+  ): Promise<void>
+  /**
+   * Removes the sealed credential and keeps the record that there was a key. Throws 404 when it was
+   * deleted before.
+   */
   remove(id: string, at: string, entry: AuditEntry): Promise<void>
 }

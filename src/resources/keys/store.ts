@@ -51,14 +51,16 @@ export interface KeyStore {
   all(hashes?: string[]): Promise<Iterable<Key>>
   /**
    * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
-   * organization, and when its creator has left; with `ofMember` also when they are not in the
-   * workspace. Refuses as `judge` throws of the keys of its workspace that are of external users then.
+   * organization, and when its creator has left or is not as `bounds` wants them; 403 when they have
+   * as many keys as it allows. Those who manage the organization have no bounds. Refuses as `judge`
+   * throws of the keys of its workspace that are of external users then.
    */
-  insert(key: Key, entry: AuditEntry, ofMember?: boolean, judge?: JudgeNamed): Promise<void>
+  insert(key: Key, entry: AuditEntry, bounds?: MakerBounds, judge?: JudgeNamed): Promise<void>
   /**
-   * Changes only these fields of a key: another process may have changed others. Refuses with 400
-   * to enable a key whose workspace was deleted or whose creator has left, and as `judge` throws of
-   * the key as it is then.
+   * Changes only these fields of a key: another process may have changed others. With a new secret
+   * the sessions of the one before end when that does. Refuses with 400 to enable a key whose
+   * workspace was deleted or whose creator has left, as `judge` throws of the key as it is then, and
+   * with 404 where it was deleted.
    */
   update(
     hash: string,
@@ -66,7 +68,18 @@ export interface KeyStore {
     entry: AuditEntry,
     judge?: (now: ChangingKey) => void,
   ): Promise<void>
+  /** Removes a key. Throws 404 when it was deleted before. */
   remove(hash: string, entry: AuditEntry): Promise<void>
+}
+
+/** What bounds a new key of a creator who does not manage the organization. */
+export interface MakerBounds {
+  /** Whether they have to be in the key's workspace. */
+  inWorkspace?: true
+  /** How many keys for inference they may have, in all workspaces. */
+  most?: number
+  /** The hash of the key that makes it, which nothing may bind. */
+  maker?: string
 }
 
 /** Keys that are disabled in the transaction of another change. */

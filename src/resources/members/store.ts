@@ -49,12 +49,14 @@ export interface MemberStore {
    */
   update(id: string, change: Partial<Member>, entry: AuditEntry): Promise<void>
   /**
-   * Deactivates a member and disables every key that they created. Throws 409 when one of their
-   * keys was created or deleted at the same moment.
+   * Deactivates a member, disables every key that they created, and ends their sessions, links and
+   * codes. Throws 409 when one of their keys was created or deleted at the same moment.
    */
   deactivate(id: string, keys: KeyDisabling, entry: AuditEntry): Promise<void>
   /** Lists the active members of a workspace, the oldest membership first. */
   listInWorkspace(workspace_id: string): Promise<WorkspaceMember[]>
+  /** Lists the ids of the workspaces that a member was added to, whether they are active or not. */
+  listWorkspacesOf(user_id: string): Promise<string[]>
   /** Finds one membership, whether the member is active or not. */
   findWorkspaceMember(workspace_id: string, user_id: string): Promise<WorkspaceMember | undefined>
   /**

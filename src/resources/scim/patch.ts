@@ -1,9 +1,15 @@
-import { isObject, type Json, readObjects } from '../../base/json.ts'
+import { isObject, type Json, readObjects, readString } from '../../base/json.ts'
 import { type Attribute, findAttribute, type ResourceType } from './attributes.ts'
 import { parsePath, type ScimFilter } from './filter.ts'
 import { type ResolvedPath, resolvePath, tryResolvePath } from './match.ts'
 import { refused } from './refusal.ts'
-import { isStored, toStoredSingle, toStoredValue, validateResource } from './resource.ts'
+import {
+  checkLength,
+  isStored,
+  toStoredSingle,
+  toStoredValue,
+  validateResource,
+} from './resource.ts'
 
 /** One operation of a patch (RFC 7644, 3.5.2). */
 interface Operation {
@@ -139,18 +145,34 @@ function applyToSingle(
 }
 
 function applyToList(holder: Json, attribute: Attribute, operation: ResolvedOperation): void {
-  const before = readObjects(holder[attribute.name])
+  const before = readList(holder[attribute.name])
   const after =
     operation.op === 'remove'
       ? removeValues(before, attribute, operation)
       : writeValues(before, attribute, operation)
+  checkLength(attribute, after)
   assign(holder, attribute, after.length > 0 ? after : undefined)
+}
+
+/**
+ * The identities of the values of a list that a patch changes in its place: a group has very many
+ * members, and a patch many operations, of which each would read all of them otherwise.
+ */
+const IDENTITIES = new WeakMap<Json[], Set<string>>()
+
+const readList = (stored: unknown): Json[] =>
+  IDENTITIES.has(stored as Json[]) ? (stored as Json[]) : readObjects(stored)
+
+function findIdentities(values: Json[]): Set<string> {
+  const known = IDENTITIES.get(values) ?? new Set(values.map(renderIdentity))
+  IDENTITIES.set(values, known)
+  return known
 }
 
 function removeValues(
   before: Json[],
   attribute: Attribute,
-  { value, target: { matchesValue, subAttribute } }: ResolvedOperation,
+  { value, target: { matchesValue, filter, subAttribute } }: ResolvedOperation,
 ): Json[] {
   if (subAttribute)
     return before
@@ -158,11 +180,28 @@ function removeValues(
         matchesValue?.(element) === false ? element : omitMember(element, subAttribute.name),
       )
       .filter(element => Object.keys(element).length > 0)
+  const member = filter && readMember(attribute, filter)
+  if (member !== null) return removeMember(before, member)
   if (matchesValue) return before.filter(element => !matchesValue(element))
   // Azure AD removes members by `path: "members"` and a list of them in `value`.
   if (value === undefined || value === null) return []
   const removed = new Set(readObjects(toStoredValue(attribute, value)).map(renderIdentity))
   return before.filter(element => !removed.has(renderIdentity(element)))
+}
+
+/** Returns the id in a filter that selects one member of a group, of which nothing else is kept. */
+const readMember = ({ name }: Attribute, filter: ScimFilter): string | null =>
+  name === 'members' && filter.op === 'eq' && filter.path.name.toLowerCase() === 'value'
+    ? readString(filter.value)
+    : null
+
+function removeMember(members: Json[], id: string): Json[] {
+  if (findIdentities(members).delete(renderIdentity({ value: id })))
+    members.splice(
+      members.findIndex(({ value }) => value === id),
+      1,
+    )
+  return members
 }
 
 function writeValues(before: Json[], attribute: Attribute, operation: ResolvedOperation): Json[] {
@@ -171,7 +210,18 @@ function writeValues(before: Json[], attribute: Attribute, operation: ResolvedOp
     return changeMatching(before, attribute, operation)
   const added = readObjects(toStoredValue(attribute, value))
   if (op === 'replace') return removeDuplicates(added)
-  return keepLastPrimary(removeDuplicates([...before, ...added]), added)
+  return keepLastPrimary(addValues(before, added), added)
+}
+
+function addValues(before: Json[], added: Json[]): Json[] {
+  const values = IDENTITIES.has(before) ? before : removeDuplicates(before)
+  const identities = findIdentities(values)
+  for (const value of added) {
+    const identity = renderIdentity(value)
+    if (!identities.has(identity)) values.push(value)
+    identities.add(identity)
+  }
+  return values
 }
 
 function changeMatching(

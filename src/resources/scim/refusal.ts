@@ -1,4 +1,4 @@
-import { conflict, GatewayError } from '../../base/errors.ts'
+import { GatewayError } from '../../base/errors.ts'
 
 /** The reasons for an error in RFC 7644 (3.12, table 9). */
 export type ScimType =
@@ -17,7 +17,3 @@ export const refused = (scimType: Exclude<ScimType, 'uniqueness'>, message: stri
 /** Another resource already has this value, which must be unique. 409. */
 export const taken = (message: string) =>
   new GatewayError('conflict', message, { metadata: { scimType: 'uniqueness' } })
-
-/** Whether the error is a conflict, which the store throws for two simultaneous changes. */
-export const isConflict = (thrown: unknown): thrown is GatewayError =>
-  thrown instanceof GatewayError && thrown.type === conflict().type

@@ -84,12 +84,17 @@ export function toStoredValue(
   if (value === null || value === undefined) return undefined
   if (!attribute.multiValued) return toStoredSingle(attribute, value, path)
   const values = Array.isArray(value) ? value : [value]
-  if (values.length > MAX_VALUES && attribute.name !== 'members')
-    throw refused('invalidValue', `${path}: expected at most ${MAX_VALUES} values`)
+  checkLength(attribute, values, path)
   const stored = values
     .map(element => toStoredSingle(attribute, element, path))
     .filter(element => element !== undefined)
   return stored.length > 0 ? stored : undefined
+}
+
+/** Throws 400 `invalidValue` for a list that is too long. */
+export function checkLength({ name }: Attribute, { length }: unknown[], path: string = name): void {
+  if (length > MAX_VALUES && name !== 'members')
+    throw refused('invalidValue', `${path}: expected at most ${MAX_VALUES} values`)
 }
 
 /** Converts one value of an attribute to its stored form. Throws 400 `invalidValue`. */

@@ -5,14 +5,14 @@ import { type Json, readObject, readObjects, readString } from '../../base/json.
 import type { Actor } from '../actor.ts'
 import { defineAudit, identifyById } from '../audit/entry.ts'
 import type { AuditEntry } from '../audit/store.ts'
-import { disableKeys, prepareKeyDisabling } from '../keys/disabling.ts'
+import { disableKeys, prepareKeyDisabling, tryKeyDisabling } from '../keys/disabling.ts'
 import type { Member } from '../members/store.ts'
 import { auditMember } from '../members/view.ts'
 import type { AddressHolder, MemberTransition, ScimUser, UserChange } from '../scim.ts'
 import type { IdentityWorld } from '../world.ts'
 import { createMembershipDecider } from './memberships.ts'
 import { applyPatch, parseOperations } from './patch.ts'
-import { isConflict, refused, taken } from './refusal.ts'
+import { refused, taken } from './refusal.ts'
 import { parseResource } from './resource.ts'
 import { USER } from './schemas.data.ts'
 
@@ -144,23 +144,16 @@ export async function deleteScimUser(
   )
 }
 
-/**
- * Runs a change and applies its effect on keys to memory. Retries once if another process created
- * or disabled a key at the same moment.
- */
-async function runUserChange<Change extends UserChange>(
+/** Runs a change and applies its effect on keys to memory. */
+const runUserChange = <Change extends UserChange>(
   world: IdentityWorld,
   run: () => Promise<Change>,
-): Promise<Change> {
-  await world.catchUp()
-  const change = await run().catch(async thrown => {
-    if (!isConflict(thrown) || thrown.metadata.scimType) throw thrown
-    await world.catchUp()
-    return run()
+): Promise<Change> =>
+  tryKeyDisabling(world, async () => {
+    const change = await run()
+    if (change.member.keys) disableKeys(world, change.member.keys)
+    return change
   })
-  if (change.member.keys) disableKeys(world, change.member.keys)
-  return change
-}
 
 const addEntry = (change: MemberTransition, entry: AuditEntry): MemberTransition => ({
   ...change,

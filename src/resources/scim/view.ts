@@ -8,6 +8,7 @@ import { toGroupResource } from './groups.ts'
 import {
   createQueryMatcher,
   findLookupKey,
+  type LookupKey,
   MAX_RESULTS,
   mentionsAttribute,
   type ResourceQuery,
@@ -60,8 +61,7 @@ export async function searchScimUsers(
   base: string,
   query: ResourceQuery,
 ): Promise<Json> {
-  const users = await world.store.scim.users.find(findLookupKey(USER, query))
-  return listResources(query, users, {
+  return searchResources(query, world.store.scim.users, {
     type: USER,
     costlyAttribute: 'groups',
     showBare: user => showBareUser(base, user),
@@ -75,8 +75,7 @@ export async function searchScimGroups(
   base: string,
   query: ResourceQuery,
 ): Promise<Json> {
-  const groups = await world.store.scim.groups.find(findLookupKey(GROUP, query))
-  return listResources(query, groups, {
+  return searchResources(query, world.store.scim.groups, {
     type: GROUP,
     costlyAttribute: 'members',
     showBare: group => showBareGroup(base, group),
@@ -114,6 +113,26 @@ interface Presentation<One> {
   showFull(records: One[]): Promise<Json[]>
 }
 
+/** Where the records of one type are. */
+interface Source<One> {
+  find(known?: LookupKey): Promise<One[]>
+  listPage(offset: number, limit: number): Promise<One[]>
+  count(): Promise<number>
+}
+
+/** Of a page of all the page alone is read: who reads all pages reads each record once. */
+async function searchResources<One>(
+  query: ResourceQuery,
+  source: Source<One>,
+  shown: Presentation<One>,
+): Promise<Json> {
+  const { filter, sortBy, startIndex, count } = query
+  if (filter !== null || sortBy !== null)
+    return listResources(query, await source.find(findLookupKey(shown.type, query)), shown)
+  const page = await source.listPage(startIndex - 1, count)
+  return showPage(query, page, await source.count(), shown)
+}
+
 /**
  * Computes memberships only for the returned page, unless the query filters or sorts by them, and
  * not at all if it excludes them. A provider that looks up a group by name excludes its thousands
@@ -122,8 +141,9 @@ interface Presentation<One> {
 async function listResources<One>(
   query: ResourceQuery,
   records: One[],
-  { type, costlyAttribute, showBare, showFull }: Presentation<One>,
+  shown: Presentation<One>,
 ): Promise<Json> {
+  const { type, costlyAttribute, showBare, showFull } = shown
   const resources = mentionsAttribute(query, costlyAttribute)
     ? await showFull(records)
     : records.map(showBare)
@@ -133,12 +153,21 @@ async function listResources<One>(
     return matchesQuery(resource) ? [{ record, resource }] : []
   })
   const page = slicePage(sortMatches(type, matches, query), query).map(({ record }) => record)
+  return showPage(query, page, matches.length, shown)
+}
+
+async function showPage<One>(
+  query: ResourceQuery,
+  page: One[],
+  total: number,
+  { type, costlyAttribute, showBare, showFull }: Presentation<One>,
+): Promise<Json> {
   const isExcluded =
     query.excludedAttributes?.some(name => name.toLowerCase() === costlyAttribute) ?? false
   const shownPage = isExcluded ? page.map(showBare) : await showFull(page)
   return buildListResponse(
     shownPage.map(resource => applyProjection(type, resource, query)),
-    matches.length,
+    total,
     query.startIndex,
   )
 }

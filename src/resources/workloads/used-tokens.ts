@@ -50,6 +50,11 @@ export class UsedTokens {
       throw refuseExchange('invalid_grant', 'subject_token: it was exchanged already')
   }
 
+  /** Lets a token be used again that nothing was given for. */
+  giveBack(policy: string, { jti }: Subject): Promise<void> {
+    return this.unmark([policy, jti ?? ''])
+  }
+
   /**
    * Marks a token as used, by its name and until it is over, in seconds since 1970. Returns false
    * for one that was. Throws 503 where too many are remembered, or the store is away.

@@ -42,9 +42,14 @@ export const createActivityRoutes = (gateway: Gateway): Routes =>
       if (request.method === 'HEAD') return new Response(null, { headers: HEADERS })
       const { service_name, timeouts } = gateway.config
       const listener = gateway.activity.listen(actor, past)
-      const events = streamEntries(listener, limit, watchRights(gateway, request, actor))
-      const interval = timeouts.keep_alive_seconds * 1000
-      const keepAlive = { render: () => `: ${service_name.toUpperCase()} PROCESSING\n\n`, interval }
+      const mayRead = watchRights(gateway, request, actor)
+      const events = streamEntries(listener, limit, mayRead)
+      // Where nothing happens nothing else would end it.
+      const render = () => {
+        void mayRead().then(may => (may ? undefined : listener.return()))
+        return `: ${service_name.toUpperCase()} PROCESSING\n\n`
+      }
+      const keepAlive = { render, interval: timeouts.keep_alive_seconds * 1000 }
       return createEventStreamResponse(events, keepAlive, {}, findConnection(request))
     },
     describeOperation({
@@ -65,12 +70,14 @@ const RECHECK = 1_000
 /** Creates what tells whether an actor may still ask: their key or session holds, as it did. */
 function watchRights(gateway: Gateway, request: Request, actor: Actor): () => Promise<boolean> {
   let checkedAt = gateway.clock.ticks()
+  let holds = true
   return async () => {
     const now = gateway.clock.ticks()
-    if (now - checkedAt < RECHECK) return true
+    if (!holds || now - checkedAt < RECHECK) return holds
     checkedAt = now
     const { kind, workspace_id } = await identifyActor(gateway, request).catch(() => NOBODY)
-    return kind === actor.kind && workspace_id === actor.workspace_id
+    holds = kind === actor.kind && workspace_id === actor.workspace_id
+    return holds
   }
 }
 

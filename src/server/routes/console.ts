@@ -98,10 +98,11 @@ export function createConsoleRoutes(gateway: Gateway, findPeer: FindRequestPeer)
         refuseOtherSites(gateway, request)
         refusePlain(gateway, request)
         const { key } = requireValid(KeySignIn, await readBody(request, KeySignIn))
-        const actor = await identify(gateway, `Bearer ${key.trim()}`)
+        const plaintext = key.trim()
+        const actor = await identify(gateway, `Bearer ${plaintext}`)
         if (actor.kind !== 'management' || actor.isToken)
           throw denied('Sign in with a management key: this one is for inference')
-        const secret = await beginKeySession(gateway, actor)
+        const secret = await beginKeySession(gateway, actor, plaintext)
         return createSessionAnswer(gateway, secret)
       },
       describePage({

@@ -62,7 +62,8 @@ export function createMcpRoutes(gateway: Gateway, findPeer: FindRequestPeer): Ro
   const answerPost = serve((context, mcp) => answerMessage(gateway, findPeer, context, mcp))
   const listen = serve((context, mcp) => {
     const session = requireSession(gateway, context, mcp)
-    const stream = mcp.listen(context.actor, session)
+    const authorization = context.request.headers.get('authorization')
+    const stream = mcp.listen(context.actor, session, authorization)
     return createEvents(gateway, context.request, stream, {}, () => mcp.endIfGone(session))
   })
   const end = serve((context, mcp) => {

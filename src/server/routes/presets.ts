@@ -2,7 +2,7 @@ import type { Gateway } from '../../app/gateway.ts'
 import { createPreset } from '../../resources/presets.ts'
 import { buildPresetDraft } from '../../translation/dialects/presets.ts'
 import { presetForms } from '../../translation/dialects/registry.ts'
-import { requireKey } from '../access.ts'
+import { recheckActor, requireKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import { describeOperation } from '../operation.ts'
 import { Routes } from '../routes.ts'
@@ -15,6 +15,7 @@ export function createPresetRoutes(gateway: Gateway) {
       `/presets/:slug${form.path}`,
       async ({ actor, params, request }) => {
         const body = await readBody(request, form.body)
+        await recheckActor(gateway, request, actor)
         return createPreset(
           gateway,
           actor,

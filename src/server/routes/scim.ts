@@ -27,6 +27,7 @@ import {
 } from '../../resources/scim/query.ts'
 import { applyProjection } from '../../resources/scim/resource.ts'
 import { GROUP, USER } from '../../resources/scim/schemas.data.ts'
+import { identifyScim } from '../../resources/scim/tokens.ts'
 import {
   createScimUser,
   deleteScimUser,
@@ -150,7 +151,7 @@ const createDiscoveryRoutes = (gateway: Gateway) =>
     .post(
       '/.search',
       async ({ request }) => {
-        const query = parseSearch(await readBody(request, ScimBody))
+        const query = parseSearch(await readScimBody(gateway, request))
         return createScimResponse(await searchScim(gateway, getScimBase(gateway), query))
       },
       describeScimOperation({
@@ -240,7 +241,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     actor: Actor,
     id: string,
   ) => {
-    const body = await readBody(request, ScimBody)
+    const body = await readScimBody(gateway, request)
     return respond(request, await apply(gateway, actor, id, body, readPrecondition(request)))
   }
   return new Routes(requireScimToken(gateway), `/scim/v2${type.endpoint}`)
@@ -264,7 +265,7 @@ function createResourceRoutes<One extends { id: string; version: number }>(
           await kind.search(
             gateway,
             getScimBase(gateway),
-            parseSearch(await readBody(request, ScimBody)),
+            parseSearch(await readScimBody(gateway, request)),
           ),
         ),
       describeScimOperation({
@@ -277,7 +278,11 @@ function createResourceRoutes<One extends { id: string; version: number }>(
     .post(
       '/',
       async ({ actor, request }) =>
-        respond(request, await kind.create(gateway, actor, await readBody(request, ScimBody)), 201),
+        respond(
+          request,
+          await kind.create(gateway, actor, await readScimBody(gateway, request)),
+          201,
+        ),
       describeScimOperation({
         id: `createScim${type.name}Resource`,
         summary: `Create a ${type.name}`,
@@ -329,6 +334,13 @@ function createResourceRoutes<One extends { id: string; version: number }>(
         statuses: [204, 401, 403, 404, 412, 500],
       }),
     )
+}
+
+/** Reads a body, whose token has to be valid still once all of it is there. */
+async function readScimBody(gateway: Gateway, request: Request): Promise<unknown> {
+  const body = await readBody(request, ScimBody)
+  await identifyScim(gateway, request.headers.get('authorization'))
+  return body
 }
 
 const readParameters = (request: Request): Json => Object.fromEntries(readSearchParams(request))

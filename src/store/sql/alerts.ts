@@ -4,7 +4,7 @@ import { tooManyAlerts } from '../../observability/alerts.ts'
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { check, follow, parseList, toColumns, type Write } from './write.ts'
+import { check, checkFound, follow, parseList, toColumns, type Write } from './write.ts'
 
 /** Creates the store of alerts in SQL. */
 export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertStore => ({
@@ -22,11 +22,13 @@ export const createAlertStore = (kysely: Kysely<Tables>, write: Write): AlertSto
     ),
   update: (id, change, entry) =>
     write(
+      checkAlert(kysely, id),
       kysely.updateTable('alerts').set(toColumns<Partial<Row>>(change)).where('id', '=', id),
       buildAuditInsert(kysely, entry),
     ),
   remove: (id, entry) =>
     write(
+      checkAlert(kysely, id),
       kysely.deleteFrom('alert_notices').where('alert_id', '=', id),
       kysely.deleteFrom('alerts').where('id', '=', id),
       buildAuditInsert(kysely, entry),
@@ -91,6 +93,9 @@ const toAlert = (row: Row): Alert => ({
   thresholds: parseList<number>(row.thresholds) ?? [],
   disabled: row.disabled === 1,
 })
+
+const checkAlert = (kysely: Kysely<Tables>, id: string) =>
+  checkFound(kysely.selectFrom('alerts').select('id').where('id', '=', id), 'Alert')
 
 const checkFewerThan = (kysely: Kysely<Tables>, workspace_id: string, most: number) =>
   check(

@@ -12,7 +12,11 @@ export const createAuthCodeStore = (kysely: Kysely<Tables>, write: Write): AuthC
     write(
       kysely.deleteFrom('auth_codes').where('created_at', '<=', before),
       check(
-        kysely.selectFrom('auth_codes').select('hash').where('user_id', '=', code.user_id),
+        kysely
+          .selectFrom('auth_codes')
+          .select('hash')
+          .where('user_id', '=', code.user_id)
+          .where('key_hash', 'is not distinct from', code.key_hash),
         ({ length }) => {
           if (length >= most) throw conflict(`${length} codes wait to be exchanged already`)
         },

@@ -6,7 +6,7 @@ import { buildDestinationsDelete } from './destinations/erasing.ts'
 import { type Erase, eraseLeft } from './erasing.ts'
 import type { DestinationTable, Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, parseList, toColumns, type Write } from './write.ts'
+import { type Check, check, checkFound, parseList, toColumns, type Write } from './write.ts'
 
 /** Creates the store of destinations in SQL. Their configs are sealed. */
 export function createDestinationStore(
@@ -35,15 +35,13 @@ export function createDestinationStore(
       ),
     update: (id, change, entry) =>
       write(
-        kysely
-          .updateTable('destinations')
-          .set(toDestinationColumns(change))
-          .where('id', '=', id)
-          .where('deleted_at', 'is', null),
+        checkDestination(kysely, id),
+        kysely.updateTable('destinations').set(toDestinationColumns(change)).where('id', '=', id),
         buildAuditInsert(kysely, entry),
       ),
     async remove(id, deleted_at, entry) {
       await write(
+        checkDestination(kysely, id),
         ...buildDestinationsDelete(kysely, deleted_at, 'id', id),
         buildAuditInsert(kysely, entry),
       )
@@ -51,6 +49,16 @@ export function createDestinationStore(
     },
   }
 }
+
+const checkDestination = (kysely: Kysely<Tables>, id: string): Check =>
+  checkFound(
+    kysely
+      .selectFrom('destinations')
+      .select('id')
+      .where('id', '=', id)
+      .where('deleted_at', 'is', null),
+    'Destination',
+  )
 
 const checkFewerThan = (
   kysely: Kysely<Tables>,

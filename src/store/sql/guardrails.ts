@@ -4,7 +4,7 @@ import type { Guardrail, GuardrailStore, StoredCallBudget } from '../../limits/g
 import { buildAuditInsert } from './audit.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, parseList, toColumns, type Write } from './write.ts'
+import { type Check, check, checkFound, parseList, toColumns, type Write } from './write.ts'
 
 /** Creates the store of guardrails in SQL. Deleting one deletes its assignments. */
 export function createGuardrailStore(kysely: Kysely<Tables>, write: Write): GuardrailStore {
@@ -33,7 +33,11 @@ export function createGuardrailStore(kysely: Kysely<Tables>, write: Write): Guar
       return write(buildAuditInsert(kysely, entry), checkUnchanged(kysely, guardrail), update)
     },
     remove: (id, entry) =>
-      write(kysely.deleteFrom('guardrails').where('id', '=', id), buildAuditInsert(kysely, entry)),
+      write(
+        checkFound(kysely.selectFrom('guardrails').select('id').where('id', '=', id), 'Guardrail'),
+        kysely.deleteFrom('guardrails').where('id', '=', id),
+        buildAuditInsert(kysely, entry),
+      ),
   }
 }
 

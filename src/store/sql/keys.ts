@@ -1,13 +1,22 @@
 import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
-import { invalid } from '../../base/errors.ts'
+import { denied, invalid } from '../../base/errors.ts'
 import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
 import { KEY_PACKING } from '../../resources/keys/mirror.ts'
-import type { ChangingKey, Key, KeyStore } from '../../resources/keys/store.ts'
+import type { ChangingKey, Key, KeyStore, MakerBounds } from '../../resources/keys/store.ts'
 import { buildAuditInsert } from './audit.ts'
+import { buildSessionEnd } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
 import { type OpenReader, readInTurns } from './turns.ts'
 import { checkWorkspaceReference } from './workspaces.ts'
-import { type Check, check, type Statement, toColumns, type Write } from './write.ts'
+import {
+  type Check,
+  check,
+  checkFound,
+  follow,
+  type Statement,
+  toColumns,
+  type Write,
+} from './write.ts'
 
 /** Creates the store of keys in SQL. */
 export function createKeyStore(
@@ -22,10 +31,11 @@ export function createKeyStore(
       if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
       return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
     },
-    insert: (key, entry, ofMember, judge) =>
+    insert: (key, entry, bounds, judge) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),
-        ...(ofMember ? [checkMembership(kysely, key)] : []),
+        ...(bounds ? [checkBounds(kysely, key, bounds)] : []),
+        ...(bounds?.maker === undefined ? [] : [checkMaker(kysely, bounds.maker)]),
         ...(judge ? [check(listNamed(kysely, key), judge)] : []),
         kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
         buildAuditInsert(kysely, entry),
@@ -35,14 +45,25 @@ export function createKeyStore(
         .updateTable('keys')
         .set(toColumns<Updateable<Tables['keys']>>(change))
         .where('hash', '=', hash)
-      const checks = change.disabled === false ? [checkMayEnable(kysely, hash)] : []
+      const checks = [checkKeyFound(kysely, hash)]
+      if (change.disabled === false) checks.push(checkMayEnable(kysely, hash))
       if (judge) checks.push(checkKey(kysely, hash, judge))
-      return write(...checks, update, buildAuditInsert(kysely, entry))
+      // A session lasts no longer than the secret that it was begun with.
+      const end = change.previous_secret_until ?? entry.created_at
+      const rotated = change.secret_hash === undefined ? [] : [buildSessionEnd(kysely, hash, end)]
+      return write(...checks, update, ...rotated, buildAuditInsert(kysely, entry))
     },
     remove: (hash, entry) =>
-      write(kysely.deleteFrom('keys').where('hash', '=', hash), buildAuditInsert(kysely, entry)),
+      write(
+        checkKeyFound(kysely, hash),
+        kysely.deleteFrom('keys').where('hash', '=', hash),
+        buildAuditInsert(kysely, entry),
+      ),
   }
 }
+
+const checkKeyFound = (kysely: Kysely<Tables>, hash: string): Check =>
+  checkFound(kysely.selectFrom('keys').select('hash').where('hash', '=', hash), 'API key')
 
 // What few keys have is one field, so that the rows of most are short. Numbers of any size are texts.
 const renderKey: Parameters<OpenReader>[1] = list => {
@@ -89,12 +110,16 @@ function checkWorkspaceAndCreator(
     : [creator, checkWorkspaceReference(kysely, workspace_id)]
 }
 
-/** Refuses a key whose creator was in the workspace a moment ago, and is no more. */
-const checkMembership = (
+/**
+ * Refuses a key whose creator was in the workspace a moment ago, and is no more, or whose creator has
+ * as many as they may. Those who manage the organization may have any.
+ */
+const checkBounds = (
   kysely: Kysely<Tables>,
   { workspace_id, creator_user_id }: Key,
+  { inWorkspace, most }: MakerBounds,
 ): Statement =>
-  check(
+  follow(
     kysely
       .selectFrom('members')
       .innerJoin('workspaces', join => join.on('workspaces.id', '=', workspace_id))
@@ -106,8 +131,39 @@ const checkMembership = (
       .select(['members.role', 'workspaces.is_default', 'workspace_members.id'])
       .where('members.id', '=', creator_user_id),
     ([row]) => {
-      if (row && (row.role === 'org:admin' || row.is_default === 1 || row.id !== null)) return
-      throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
+      if (row?.role === 'org:admin') return []
+      if (inWorkspace && (!row || (row.is_default === 0 && row.id === null)))
+        throw invalid('creator_user_id: expected a member of the workspace', 'creator_user_id')
+      return most === undefined ? [] : [checkCount(kysely, creator_user_id, most)]
+    },
+  )
+
+/** Refuses a key that another one makes which has been deleted, disabled or bound by now. */
+const checkMaker = (kysely: Kysely<Tables>, hash: string): Check =>
+  check(
+    kysely
+      .selectFrom('keys')
+      .leftJoin('guardrail_keys', 'guardrail_keys.key_hash', 'keys.hash')
+      .select('keys.hash')
+      .where('keys.hash', '=', hash)
+      .where('disabled', '=', 0)
+      .where('limit', 'is', null)
+      .where('expires_at', 'is', null)
+      .where('guardrail_keys.id', 'is', null),
+    ([free]) => {
+      if (!free) throw denied('The key of this code is bound or gone')
+    },
+  )
+
+const checkCount = (kysely: Kysely<Tables>, creator: string | null, most: number): Check =>
+  check(
+    kysely
+      .selectFrom('keys')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('creator_user_id', '=', creator)
+      .where('kind', '=', 'inference'),
+    ([row]) => {
+      if (Number(row?.count) >= most) throw denied(`You have ${most} keys: delete one first`)
     },
   )
 

@@ -9,6 +9,7 @@ import type {
 } from '../../resources/members/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { selectTexts } from './json-values.ts'
+import { buildSignOut } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceReference, isActive } from './workspaces.ts'
 import { type Check, check, type Statement, type Write } from './write.ts'
@@ -73,6 +74,13 @@ export function createMemberStore(kysely: Kysely<Tables>, write: Write): MemberS
         .orderBy('workspace_members.created_at')
         .orderBy('workspace_members.id')
         .execute(),
+    async listWorkspacesOf(user_id) {
+      const own = kysely
+        .selectFrom('workspace_members')
+        .select('workspace_id')
+        .where('user_id', '=', user_id)
+      return (await own.execute()).map(row => row.workspace_id)
+    },
     findWorkspaceMember: (workspace_id, user_id) =>
       selectWorkspaceMember(kysely, { workspace_id, user_id }).executeTakeFirst(),
     changeWorkspaceMembers: changes =>
@@ -125,8 +133,8 @@ export const buildMemberUpdate = (
     .where('id', '=', id)
 
 /**
- * Builds the statements that deactivate a member and disable the keys that they created, with the
- * audit entries. They throw 409 if the member's active keys are not the expected ones.
+ * Builds the statements that deactivate a member, disable the keys that they created, with the
+ * audit entries, and end what they have begun: nothing comes back with them if they return. They throw 409 if the member's active keys are not the expected ones.
  */
 export function buildDeactivation(
   kysely: Kysely<Tables>,
@@ -147,6 +155,7 @@ export function buildDeactivation(
       .where('creator_user_id', '=', id)
       .where('disabled', '=', 0),
     buildMemberUpdate(kysely, id, { active: false, updated_at }),
+    ...buildSignOut(kysely, id),
     ...entries.map(entry => buildAuditInsert(kysely, entry)),
   ]
 }

@@ -32,7 +32,15 @@ import { decideInTransaction } from './scim/decide.ts'
 import { reconcileMemberships } from './scim/memberships.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceExists } from './workspaces.ts'
-import { type Check, check, type FollowUp, follow, type Statement, type Write } from './write.ts'
+import {
+  type Check,
+  check,
+  checkFound,
+  type FollowUp,
+  follow,
+  type Statement,
+  type Write,
+} from './write.ts'
 
 /** Creates the store of what an identity provider has sent, in SQL. */
 export const createScimStore = (kysely: Kysely<Tables>, write: Write): ScimStore => ({
@@ -52,7 +60,11 @@ const createScimTokenStore = (kysely: Kysely<Tables>, write: Write): ScimTokenSt
   insert: (token, entry) =>
     write(kysely.insertInto('scim_tokens').values(token), buildAuditInsert(kysely, entry)),
   remove: (id, entry) =>
-    write(kysely.deleteFrom('scim_tokens').where('id', '=', id), buildAuditInsert(kysely, entry)),
+    write(
+      checkFound(kysely.selectFrom('scim_tokens').select('id').where('id', '=', id), 'SCIM token'),
+      kysely.deleteFrom('scim_tokens').where('id', '=', id),
+      buildAuditInsert(kysely, entry),
+    ),
 })
 
 /** Creates the store of sync jobs in SQL. */
@@ -305,6 +317,8 @@ const toRow = (group: ScimGroup) => ({ ...group, name_key: group.display_name.to
 
 /** Creates the store of SCIM users in SQL. */
 function createScimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStore {
+  const selectAllUsers = () =>
+    kysely.selectFrom('scim_users').selectAll().orderBy('created_at').orderBy('id')
   return {
     async byId(id) {
       const row = await kysely
@@ -323,10 +337,18 @@ function createScimUserStore(kysely: Kysely<Tables>, write: Write): ScimUserStor
       return row && toUser(row)
     },
     async find(lookup) {
-      const all = kysely.selectFrom('scim_users').selectAll().orderBy('created_at').orderBy('id')
+      const all = selectAllUsers()
       return (
         await (lookup ? all.where(COLUMNS[lookup.by], '=', lookup.value) : all).execute()
       ).map(toUser)
+    },
+    listPage: async (offset, limit) =>
+      (await selectAllUsers().offset(offset).limit(limit).execute()).map(toUser),
+    async count() {
+      const query = kysely
+        .selectFrom('scim_users')
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+      return (await query.executeTakeFirstOrThrow()).count
     },
     listGroups: ids =>
       kysely

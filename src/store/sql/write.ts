@@ -1,4 +1,5 @@
 import type { Compilable, CompiledQuery } from 'kysely'
+import { notFound } from '../../base/errors.ts'
 
 /**
  * Runs statements in one transaction, all or none. It is retried while another process writes.
@@ -43,6 +44,15 @@ export const check = <Row>(query: Compilable<Row>, judge: (rows: Row[]) => void)
   query,
   judge: judge as Check['judge'],
 })
+
+/**
+ * Makes a check that something is there still, by a query of it. Throws 404 otherwise: nothing would
+ * be changed, and the trail would tell of it.
+ */
+export const checkFound = (query: Compilable, noun: string): Check =>
+  check(query, ({ length }) => {
+    if (length === 0) throw notFound(`${noun} not found`)
+  })
 
 /** A query inside a transaction whose rows decide the next statements. */
 export interface FollowUp {

@@ -4,6 +4,7 @@ import { GatewayError } from '../../../src/base/errors.ts'
 import { applyPatch, parseOperations } from '../../../src/resources/scim/patch.ts'
 import { parseResource } from '../../../src/resources/scim/resource.ts'
 import { GROUP, USER } from '../../../src/resources/scim/schemas.data.ts'
+import { countWork } from '../../support/work-count.ts'
 
 const PATCH_OP = 'urn:ietf:params:scim:api:messages:2.0:PatchOp'
 const ENTERPRISE = 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'
@@ -49,6 +50,59 @@ const refusalOf = (run: () => unknown) => {
     return `${status} ${metadata.scimType}`
   }
 }
+
+describe('many operations', () => {
+  const many = (count: number, op: (i: number) => object) =>
+    Array.from({ length: count }, (_, i) => op(i))
+  const add = (i: number) => ({ op: 'add', path: 'members', value: [{ value: `new ${i}` }] })
+
+  test('on a large group read it once, and not each', () => {
+    const measure = (size: number) => {
+      const members = many(size, i => ({ value: `member ${i}` }))
+      const operations = steps(...many(200, add))
+      return countWork(() => applyPatch(GROUP, { ...group, members }, operations))
+    }
+    expect(measure(4_000) - measure(2_000)).toBeLessThan(20 * 2_000)
+  })
+
+  test('leave the members of a group whom each in turn would leave', () => {
+    const ids = fc.constantFrom('a', 'b', 'c', 'd', 'e')
+    const operation = fc.oneof(
+      fc.tuple(fc.constant('add'), fc.array(ids, { minLength: 1 })),
+      fc.tuple(fc.constant('remove'), ids),
+      fc.tuple(fc.constant('removeAll'), fc.array(ids, { minLength: 1 })),
+      fc.tuple(fc.constant('replace'), fc.array(ids, { minLength: 1 })),
+    )
+    const toMembers = (values: string | string[]) => [values].flat().map(value => ({ value }))
+    const toStep = ([op, values]: [string, string | string[]]) =>
+      op === 'remove'
+        ? { op, path: `members[value eq "${values}"]` }
+        : { op: op.replace('All', ''), path: 'members', value: toMembers(values) }
+    fc.assert(
+      fc.property(fc.array(operation, { minLength: 1, maxLength: 8 }), operations => {
+        const left = new Set([BABS])
+        for (const [op, values] of operations) {
+          if (op === 'replace') left.clear()
+          for (const id of [values].flat())
+            if (op.startsWith('remove')) left.delete(id)
+            else left.add(id)
+        }
+        const { members = [] } = ofGroup(...operations.map(toStep))
+        expect(members).toEqual(toMembers([...left]))
+      }),
+    )
+  })
+
+  test('put no more into a list of a user than one may', () => {
+    const address = (i: number) => ({
+      op: 'add',
+      path: 'emails',
+      value: [{ value: `${i}@a.example` }],
+    })
+    expect(ofUser(...many(98, address)).emails).toHaveLength(100)
+    expect(refusalOf(() => ofUser(...many(99, address)))).toBe('400 invalidValue')
+  })
+})
 
 describe('the examples of RFC 7644, 3.5.2', () => {
   test('add a member to a group', () => {

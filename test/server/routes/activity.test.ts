@@ -1,9 +1,18 @@
 import { expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/app/gateway.ts'
 import { GatewayError } from '../../../src/base/errors.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
+import { updateKey } from '../../../src/resources/keys.ts'
 import { getApp } from '../../support/app.ts'
-import { createTestKeys, testGateway } from '../../support/gateway.ts'
+import {
+  createOtherWorkspace,
+  createTestKeys,
+  TestClock,
+  testGateway,
+} from '../../support/gateway.ts'
 import { TestTimers } from '../../support/timers.ts'
+
+const OTHER = '00000000-0000-7000-8000-0000000000aa'
 
 /** Asks for the feed with a management key. */
 async function ask(gateway: Gateway, query = '', method = 'GET'): Promise<Response> {
@@ -55,6 +64,22 @@ test('a feed with a limit ends after so many entries, and nobody listens any mor
     await new Promise(resolve => setImmediate(resolve))
   }
   expect((await told).match(/^data: /gm)).toHaveLength(3)
+  expect(gateway.activity.size).toBe(0)
+  await gateway.close()
+})
+
+test('a feed in which nothing happens ends with its key, too', async () => {
+  const timeouts = { keep_alive_seconds: 0.01 }
+  const gateway = await testGateway({ clock: new TestClock(), config: { timeouts } })
+  const { data, key } = await createOtherWorkspace(gateway, OTHER)
+  const answer = await getApp(gateway).handle(
+    new Request('http://localhost/api/v1/activity/stream', {
+      headers: { authorization: `Bearer ${key}` },
+    }),
+  )
+  await updateKey(gateway, getOperator(gateway), data.hash, { disabled: true })
+  ;(gateway.clock as TestClock).pass(1_000)
+  expect((await answer.text()).match(/^data: /gm)).toHaveLength(1)
   expect(gateway.activity.size).toBe(0)
   await gateway.close()
 })

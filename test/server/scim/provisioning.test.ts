@@ -299,6 +299,16 @@ describe('a list', () => {
       })
   })
 
+  test('that is a page of all reads none of the others', async () => {
+    const { users, groups } = gateway.store.scim
+    const fail = () => Promise.reject(new Error('All were read'))
+    users.find = fail
+    groups.find = fail
+    const page = await list({ startIndex: '3', count: '1' })
+    expect([page.totalResults, ...names(page)]).toEqual([4, 'Carl@example.com'])
+    expect((await idp.ask('GET', '/Groups?count=1')).status).toBe(200)
+  })
+
   test('contains the matches of a filter by name, by foreign id or by any attribute', async () => {
     const found = async (filter: string) => names(await list({ filter }))
     expect(await found('userName eq "ADA@example.com"')).toEqual(['ada@example.com'])

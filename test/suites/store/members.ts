@@ -142,6 +142,8 @@ export function testMembers(store: GetStore): void {
     expect(await members.listInWorkspace(WORKSPACE)).toEqual([bob, ada])
     expect(await members.findWorkspaceMember(WORKSPACE, 'ada')).toEqual(ada)
     expect(await members.findWorkspaceMember(WORKSPACE, 'eve')).toBeUndefined()
+    expect(await members.listWorkspacesOf('ada')).toEqual([WORKSPACE])
+    expect(await members.listWorkspacesOf('eve')).toEqual([])
 
     const entries = await countAudit(store())
     const eve = { before: null, after: buildWorkspaceMember('eve'), entry: buildAuditEntry() }

@@ -423,7 +423,7 @@ export function testScim(store: GetStore): void {
       await readErrorType(tokens.insert({ ...tokenOf('d'), hash: 'hash b' }, buildAuditEntry())),
     ).toBe('conflict')
     await tokens.remove('b', buildAuditEntry())
-    await tokens.remove('b', buildAuditEntry())
+    expect(await readErrorType(tokens.remove('b', buildAuditEntry()))).toBe('not_found')
     expect([await tokens.byHash('hash b'), await tokens.byHash('hash c')]).toEqual([
       undefined,
       tokenOf('c'),

@@ -4,6 +4,7 @@ import type { IdempotentAnswer } from '../../../src/resources/idempotency.ts'
 import type { SignIn } from '../../../src/resources/sign-ins.ts'
 import { buildAuditEntry } from '../../support/audit.ts'
 import {
+  buildKey,
   CREATED,
   countAudit,
   type GetStore,
@@ -48,6 +49,35 @@ export function testSignIns(store: GetStore): void {
     expect(await countAudit(store())).toBe(before + 1)
   })
 
+  test('the oldest sessions end for one more, and all with the secret of their key', async () => {
+    const { signIns, keys } = store()
+    const hash = 'key of sessions'
+    await keys.insert(buildKey({ hash }), buildAuditEntry())
+    const begin = (name: string, secret_hash: string | null = null, created_at = CREATED) =>
+      signIns.insert(buildSignIn(name, { key_hash: hash, created_at }), '', null, {
+        ...{ most: 2, secret_hash },
+      })
+    await begin('first')
+    await begin('second', null, LATER)
+    await begin('third', null, LATER)
+    const list = async () =>
+      (await signIns.listSessions({ user_id: 'user_1', key_hash: hash })).map(one => [
+        ...[one.hash, one.expires_at],
+      ])
+    expect((await list()).toSorted()).toEqual([
+      ['second', LATER],
+      ['third', LATER],
+    ])
+    const previous_secret_until = new Date(Date.parse(LATER) - 1).toISOString()
+    const change = { secret_hash: 'new', previous_secret_hash: hash, previous_secret_until }
+    await keys.update(hash, change, buildAuditEntry())
+    expect((await list()).map(([, end]) => end)).toEqual(Array(2).fill(previous_secret_until))
+    expect(await readErrorType(begin('late'))).toBe('authentication')
+    await begin('new', 'new', LATER)
+    await keys.update(hash, { disabled: true }, buildAuditEntry())
+    expect(await readErrorType(begin('disabled', 'new'))).toBe('authentication')
+  })
+
   test('sessions are listed, and ended by all that is named, until a time', async () => {
     const { signIns } = store()
     const ada = { issuer: 'https://id.example', subject: 'ada' }
@@ -79,13 +109,14 @@ export function testSignIns(store: GetStore): void {
     expect(await signIns.find('link')).toEqual(all[4])
   })
 
-  test('of simultaneous callers one takes a code, of which a user has so many', async () => {
+  test('of simultaneous callers one takes a code, of which a key or user has so many', async () => {
     const { authCodes } = store()
     const insert = (code: AuthCode, before = '', most = 2) =>
       readErrorType(authCodes.insert(code, before, most, buildAuditEntry({ id: code.hash })))
     const unlimited = buildCode('b', { limit: null, limit_reset: null, key_hash: 'k' })
-    expect([await insert(buildCode('a')), await insert(unlimited)]).toEqual([undefined, undefined])
-    expect(await insert(buildCode('c'))).toBe('conflict')
+    const one = [await insert(buildCode('a'), '', 1), await insert(unlimited, '', 1)]
+    expect(one).toEqual([undefined, undefined])
+    expect(await insert(buildCode('c'), '', 1)).toBe('conflict')
     expect(await insert(buildCode('d', { user_id: 'user_2' }))).toBeUndefined()
     expect(await insert(buildCode('e', { workspace_id: 'gone' }), '', 9)).toBe('invalid_request')
     const taken = await Promise.all([authCodes.take('a'), authCodes.take('a')])
