@@ -4,6 +4,7 @@ import { GatewayError, invalid, tooLarge } from './errors.ts'
 import { mayHaveLongInteger, parseExact } from './json.ts'
 import { describeIssue, findSchemaIssue, type SchemaIssue } from './schema.ts'
 import { LARGEST_BODY } from './schema-builders.ts'
+import type { Work } from './turns.ts'
 
 // The limits of a JSON body: its bytes, its nesting, and its number of brackets, commas and colons.
 
@@ -148,6 +149,27 @@ export function parseBodyText<T extends TSchema>(schema: T, text: string): Stati
   // as it is, so that it is not accepted where the gateway needs a number.
   const value = requireValid(schema, parseJson(text, JSON.parse))
   return mayHaveLongInteger(text) ? requireValid(schema, parseJson(text, parseExact)) : value
+}
+
+/**
+ * Parses and checks a body as `parseBody` does, and releases its bytes. Others may have their turn
+ * between the steps.
+ */
+export function* parseBodyInSteps<T extends TSchema>(
+  schema: T,
+  bytes: Uint8Array,
+): Work<Static<T>> {
+  const text = decodeBody(bytes)
+  releaseBytes(bytes)
+  yield
+  const parsed = parseJson(text, JSON.parse)
+  yield
+  const value = requireValid(schema, parsed)
+  yield
+  if (!mayHaveLongInteger(text)) return value
+  const exact = parseJson(text, parseExact)
+  yield
+  return requireValid(schema, exact)
 }
 
 function parseJson(text: string, parse: (text: string) => unknown): unknown {

@@ -1,51 +1,33 @@
 import { isUtf8 } from 'node:buffer'
 import type { Static, TSchema } from '@sinclair/typebox'
-import { decodeBody, parseBodyText, releaseBytes, requireValid } from '../base/body.ts'
+import {
+  decodeBody,
+  parseBodyInSteps,
+  parseBodyText,
+  releaseBytes,
+  requireValid,
+} from '../base/body.ts'
 import { Timeout } from '../base/clock.ts'
 import { GatewayError, invalid, tooLarge } from '../base/errors.ts'
 import { findNearest } from '../base/nearest.ts'
 import { lowerUuid } from '../base/schema.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
-import { runAtOnce, runInTurns, type Work } from '../base/turns.ts'
+import { runInTurns } from '../base/turns.ts'
 import { SMALL_BODY } from '../engine/traffic/admission.ts'
 import { type Connection, findConnection } from './connections.ts'
 import { readSearchParams } from './headers.ts'
 
 /**
- * The bytes from which a body is large: decoding it, parsing it and using it are turns of their own.
- */
-const LARGE_BODY = 1024 * 1024
-
-/**
  * Reads and checks a JSON body. Throws 408 if it takes too long, and what `parseBody` throws.
- * Others get their turn before and after a large one is parsed.
+ * Others get their turn while one is parsed that is not small.
  */
 export function readBody<T extends TSchema>(request: Request, schema: T): Promise<Static<T>> {
   return readBytes(request, bytes => {
     findConnection(request)?.finishBody()
     return bytes.length > SMALL_BODY
-      ? parseReleased(bytes, schema)
+      ? runInTurns(parseBodyInSteps(schema, bytes))
       : parseBodyText(schema, decodeBody(bytes))
   })
-}
-
-/** Parses a body whose bytes are released: in turns, where it is large. */
-function parseReleased<T extends TSchema>(
-  bytes: Uint8Array,
-  schema: T,
-): Static<T> | Promise<Static<T>> {
-  const parsing = parseInSteps(bytes, schema)
-  return bytes.length > LARGE_BODY ? runInTurns(parsing) : runAtOnce(parsing)
-}
-
-function* parseInSteps<T extends TSchema>(bytes: Uint8Array, schema: T): Work<Static<T>> {
-  yield
-  const text = decodeBody(bytes)
-  releaseBytes(bytes)
-  yield
-  const body = parseBodyText(schema, text)
-  yield
-  return body
 }
 
 /** Reads a body as it is. Throws 413 for a large one, and 408 for a slow one. */

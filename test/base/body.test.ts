@@ -1,8 +1,9 @@
 import { describe, expect, spyOn, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
-import { parseBody, releaseBytes } from '../../src/base/body.ts'
+import { parseBody, parseBodyInSteps, releaseBytes } from '../../src/base/body.ts'
 import { parseExact } from '../../src/base/json.ts'
+import { runAtOnce } from '../../src/base/turns.ts'
 
 const Body = Type.Object({}, { additionalProperties: true })
 const write = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
@@ -60,4 +61,36 @@ test('bytes that were released have given their memory back; those of others hav
   const view = shared.subarray(2, 4)
   releaseBytes(view)
   expect(view.length).toBe(2)
+})
+
+describe('a body that is parsed in steps', () => {
+  const Named = Type.Object({ name: Type.Number() }, { additionalProperties: true })
+  const read = (parse: () => unknown) => {
+    try {
+      return parse()
+    } catch (thrown) {
+      return String(thrown)
+    }
+  }
+  test.each([
+    '{"name":1,"a":[1,"b"]}',
+    '{"name":1,"big":12345678901234567890}',
+    '{"name":12345678901234567890}',
+    '{"name":"x"}',
+    '{"name":1',
+    '',
+    '"\u0000"',
+  ])('is what it is at once: %s', text => {
+    const encode = () => new TextEncoder().encode(text)
+    const bytes = encode()
+    const inSteps = read(() => runAtOnce(parseBodyInSteps(Named, bytes)))
+    expect(inSteps).toEqual(read(() => parseBody(Named, encode())))
+    if (text !== '') expect(bytes).toHaveLength(0)
+  })
+
+  test('lets others have their turn before it is parsed, checked and used', () => {
+    const steps = parseBodyInSteps(Named, write({ name: 1 }))
+    const ends = [steps.next(), steps.next(), steps.next(), steps.next()].map(({ done }) => done)
+    expect(ends).toEqual([false, false, false, true])
+  })
 })
