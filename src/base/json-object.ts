@@ -38,6 +38,7 @@ export class ObjectScanner {
     for (let i = 0; i < piece.length; i++) {
       if (this.#state === 'whole' || this.#state === 'broken') return -1
       if (this.#inText && this.#escape === 0 && this.#digits === 0) i = this.#skipText(piece, i)
+      else if (this.#plain === '' && this.#next !== 'comma or end') i = this.#skipPlain(piece, i)
       if (i === piece.length) return -1
       this.#readCharacter(piece.charCodeAt(i))
       if (this.state === 'whole') return i + 1
@@ -53,6 +54,16 @@ export class ObjectScanner {
       if (code === QUOTE || code === BACKSLASH || code < SPACE) break
     }
     return at
+  }
+
+  // Numbers and words that the piece has whole are read at once: there may be a million.
+  #skipPlain(piece: string, from: number): number {
+    if (!this.#takesValue || this.#open.length === 0 || !PLAIN_BEGIN[piece.charCodeAt(from)])
+      return from
+    PLAIN_AT.lastIndex = from
+    if (!PLAIN_AT.test(piece) || PLAIN_AT.lastIndex - from > LONGEST_PLAIN) return from
+    this.#next = 'comma or end'
+    return PLAIN_AT.lastIndex
   }
 
   #readCharacter(code: number): void {
@@ -150,6 +161,12 @@ export class ObjectScanner {
 
 const LONGEST_PLAIN = 1_024
 const PLAIN = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
+const PLAIN_AT =
+  /(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(?=[,\]}\x20\n\r\t])/y
+/** Whether a plain value may begin with a character. */
+const PLAIN_BEGIN = Array.from({ length: 128 }, (_, code) =>
+  '-0123456789tfn'.includes(String.fromCharCode(code)),
+)
 
 const SPACE = 0x20
 const QUOTE = 0x22
