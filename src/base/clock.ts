@@ -7,8 +7,23 @@ export interface Clock {
   ticks(): number
 }
 
-/** Resolves after all callbacks of this turn of the event loop have run. */
-export const yieldToEventLoop = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+/** Those who wait for a turn of the event loop, in the order in which they came. */
+const waiting: (() => void)[] = []
+
+/**
+ * Resolves in a later turn of the event loop, which no other of those who wait so goes on in: of a
+ * hundred that do much at once, others wait for one.
+ */
+export function yieldToEventLoop(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  if (waiting.push(resolve) === 1) setImmediate(letNextGoOn)
+  return promise
+}
+
+function letNextGoOn(): void {
+  waiting.shift()?.()
+  if (waiting.length > 0) setImmediate(letNextGoOn)
+}
 
 /**
  * How many milliseconds work takes before others get their turn: that of large calls takes more.

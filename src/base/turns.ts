@@ -1,3 +1,5 @@
+import { yieldToEventLoop } from './clock.ts'
+
 /** A work that can be interrupted wherever it yields. It returns a value at its end. */
 export type Work<T> = Generator<undefined, T, undefined>
 
@@ -18,9 +20,6 @@ export async function runInTurns<T>(work: Work<T>): Promise<T> {
   }
 }
 
-/** Resolves in a turn of the event loop that is for this caller alone: who waits has one in turn. */
-export const takeTurn = (): Promise<void> => eventLoop.waitForTurn()
-
 /** Does a work to its end at once. Only for short texts. */
 export function runAtOnce<T>(work: Work<T>): T {
   for (let step = work.next(); ; step = work.next()) if (step.done) return step.value
@@ -34,9 +33,8 @@ function runUntil<T>(work: Work<T>, deadline: number): { value: T } | null {
   return null
 }
 
-/** What works have used of the event loop's current turn, and which wait for another one. */
+/** What works have used of the event loop's current turn. */
 class EventLoop {
-  readonly #waiting: (() => void)[] = []
   #spent = 0
 
   get isBusy(): boolean {
@@ -51,17 +49,9 @@ class EventLoop {
     this.#spent += milliseconds
   }
 
-  waitForTurn(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    if (this.#waiting.push(resolve) === 1) setImmediate(this.#beginTurn)
-    return promise
-  }
-
-  /** Continues the work that has waited longest. */
-  readonly #beginTurn = (): void => {
+  async waitForTurn(): Promise<void> {
+    await yieldToEventLoop()
     this.#spent = 0
-    this.#waiting.shift()?.()
-    if (this.#waiting.length > 0) setImmediate(this.#beginTurn)
   }
 }
 

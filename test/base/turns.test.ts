@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
 import { yieldToEventLoop } from '../../src/base/clock.ts'
-import { runInTurns, takeTurn } from '../../src/base/turns.ts'
+import { runInTurns } from '../../src/base/turns.ts'
 
 test('of many who wait for a turn of the event loop one goes on in each, those of works between', async () => {
   const goneOn: string[] = []
   const wait = async (name: string) => {
-    await takeTurn()
+    await yieldToEventLoop()
     goneOn.push(name)
   }
   function* spendTurns() {
@@ -20,7 +20,7 @@ test('of many who wait for a turn of the event loop one goes on in each, those o
   const counts: number[] = []
   while (goneOn.length < 5) {
     const before = goneOn.length
-    await yieldToEventLoop()
+    await new Promise(resolve => setImmediate(resolve))
     counts.push(goneOn.length - before)
   }
   await Promise.all(waiting)

@@ -1,6 +1,5 @@
-import { type Clock, isLongTurn } from '../../base/clock.ts'
+import { type Clock, isLongTurn, yieldToEventLoop } from '../../base/clock.ts'
 import { GatewayError } from '../../base/errors.ts'
-import { takeTurn } from '../../base/turns.ts'
 import {
   type CallFacts,
   type RollupReader,
@@ -91,7 +90,7 @@ export class Reading {
 
   // Readings have one turn after the other: of twenty at once, others wait no longer than for one.
   async #begin(): Promise<void> {
-    await takeTurn()
+    await yieldToEventLoop()
     this.#turnStartedAt = this.#world.clock.ticks()
   }
 
