@@ -1,16 +1,23 @@
 import { getIsoTime } from '../base/clock.ts'
-import { invalid } from '../base/errors.ts'
+import { denied, invalid } from '../base/errors.ts'
 import { omitUndefined, pickDefined } from '../base/json.ts'
 import { toNanos } from '../base/money.ts'
 import { toPage } from '../base/pages.ts'
 import { compareOldestFirst } from '../base/sorting.ts'
-import { type Actor, canManage, requireManaged, resolveWorkspaceId } from '../resources/actor.ts'
+import {
+  type Actor,
+  canManage,
+  canManageAll,
+  requireManaged,
+  resolveWorkspaceId,
+} from '../resources/actor.ts'
 import { PUBLIC_PROVIDERS } from '../resources/byok/providers.data.ts'
 import { getDefaultGuardrailId } from '../resources/default-guardrail.ts'
 import { findModel } from '../resources/models.ts'
 import { findProviderSlugs } from '../resources/providers/names.ts'
 import { findRouterModel } from '../resources/routers.ts'
 import type { Workspace } from '../resources/workspaces/store.ts'
+import { ASSIGNMENT_MARKS } from './assignments/packing.ts'
 import { EXPECTED_TAG, isTag } from './call-budgets.ts'
 import { checkPattern } from './filters.ts'
 import { checkMcpRule } from './guardrails/mcp-rule.ts'
@@ -86,7 +93,7 @@ export const getGuardrail = (world: PolicyWorld, actor: Actor, id: string) => ({
 /**
  * Changes a guardrail: lists are replaced, null clears. The first change of a workspace's default
  * guardrail creates it. Throws 404, 400 as `createGuardrail` does and for renaming a default one,
- * and 409 when someone else changed it at the same moment.
+ * 403 as `deleteGuardrail` does, and 409 when someone else changed it at the same moment.
  */
 export async function updateGuardrail(
   world: PolicyWorld,
@@ -103,6 +110,7 @@ export async function updateGuardrail(
     return { data: await insertGuardrail(world, actor, guardrail, change) }
   }
   const before = requireManagedGuardrail(world, actor, id)
+  refuseForMembers(world, actor, before)
   const changes = {
     ...(await readGuardrailFields(world, change)),
     ...(name === undefined ? {} : { name }),
@@ -118,12 +126,31 @@ export async function updateGuardrail(
   return { data: rememberGuardrail(world, after) }
 }
 
-/** Deletes a guardrail: from the next call on it applies to no calls. Throws 404. */
+/**
+ * Deletes a guardrail: from the next call on it applies to no calls. Throws 404, and 403 for one that
+ * members have, from an actor who manages only one workspace.
+ */
 export async function deleteGuardrail(world: PolicyWorld, actor: Actor, id: string) {
   const guardrail = requireManagedGuardrail(world, actor, id)
+  refuseForMembers(world, actor, guardrail)
   await world.store.guardrails.remove(id, auditGuardrail(world, actor, guardrail, null))
   forgetGuardrail(world, id)
   return { deleted: true as const }
+}
+
+// It applies to all keys of a member, in any workspace: who may not assign it may not loosen it.
+function refuseForMembers(world: PolicyWorld, actor: Actor, { id }: Guardrail): void {
+  if (canManageAll(world, actor)) return
+  const { total } = world.memory.assignments.pick({
+    isInGroup: guardrail_id => guardrail_id === id,
+    without: ASSIGNMENT_MARKS.key,
+    order: 'oldest',
+    count: 0,
+  })
+  if (total > 0)
+    throw denied(
+      'Members have this guardrail: only management keys of the default workspace can change it',
+    )
 }
 
 function forgetGuardrail(world: PolicyWorld, id: string): void {

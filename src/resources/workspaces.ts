@@ -106,7 +106,10 @@ export const getWorkspace = (world: IdentityWorld, actor: Actor, idOrSlug: strin
   data: showWorkspace(requireManagedWorkspace(world, actor, idOrSlug)),
 })
 
-/** Changes a workspace. Throws 404, and 400 as `createWorkspace` does. */
+/**
+ * Changes a workspace. Throws 404, 400 as `createWorkspace` does, and 403 for a new slug from actors
+ * who manage one workspace only.
+ */
 export async function updateWorkspace(
   world: IdentityWorld,
   actor: Actor,
@@ -114,6 +117,8 @@ export async function updateWorkspace(
   change: WorkspaceChange,
 ) {
   const workspace = requireManagedWorkspace(world, actor, idOrSlug)
+  // The config knows workspaces by it: which tools and plugins they have, whose tokens are theirs.
+  if (change.slug !== undefined && change.slug !== workspace.slug) assertCanManageAll(world, actor)
   const changes = { ...toWorkspaceChanges(world, change), updated_at: getIsoTime(world) }
   const entry = auditWorkspace(world, actor, workspace, { ...workspace, ...changes })
   const write = () => world.store.workspaces.update(workspace.id, changes, entry)

@@ -195,6 +195,21 @@ describe('members', () => {
     expect((await ask('POST', path(id), { body })).json).toEqual({ assigned_count: 1 })
     expect((await ask('GET', path(id), { key })).json.total_count).toBe(1)
   })
+
+  test('bind members in all workspaces: other workspaces’ keys cannot loosen or delete them', async () => {
+    const { key } = await createOtherWorkspace(gateway, OTHER)
+    const id = await create({ workspace_id: OTHER, allowed_models: ['sandbox/echo'] })
+    const body = { member_user_ids: [gateway.memory.owner.user_id] }
+    const loosen = (by: object) =>
+      ask('PATCH', `/guardrails/${id}`, { body: { allowed_models: null }, ...by })
+    expect((await loosen({ key })).status).toBe(200)
+    await ask('POST', path(id), { body })
+    expect((await loosen({ key })).status).toBe(403)
+    expect((await ask('DELETE', `/guardrails/${id}`, { key })).status).toBe(403)
+    expect((await loosen({})).status).toBe(200)
+    await ask('POST', path(id, '/remove'), { body })
+    expect((await ask('DELETE', `/guardrails/${id}`, { key })).status).toBe(200)
+  })
 })
 
 describe('the lists', () => {

@@ -3,13 +3,16 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Gateway, openGateway } from '../../src/app/gateway.ts'
+import { reconfigure } from '../../src/app/reconfigure.ts'
 import { GatewayError } from '../../src/base/errors.ts'
+import { parseConfig } from '../../src/config.ts'
 import { setBudget } from '../../src/limits/budgets.ts'
 import { type Actor, getOperator, identify } from '../../src/resources/actor.ts'
 import { createByokKey } from '../../src/resources/byok.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import { createKey, deleteKey, listKeys, updateKey } from '../../src/resources/keys.ts'
 import { createPreset } from '../../src/resources/presets.ts'
+import { isDisabledTool } from '../../src/resources/workspaces/disabled-tools.ts'
 import type { NewWorkspace } from '../../src/resources/workspaces/schema.ts'
 import {
   createWorkspace,
@@ -526,6 +529,19 @@ describe('permissions', () => {
       expect([broken.status, broken.json.error.message]).toEqual([500, 'Internal Server Error'])
     },
   )
+
+  test('a management key of another workspace does not shake off what the config forbids it', async () => {
+    const config = { server_tools: { disabled_tools: { team: ['bash'] } } }
+    await reconfigure(gateway, parseConfig(JSON.stringify(config), {}))
+    const team = await create()
+    const { key } = await keyIn(team.id, 'management')
+    const rename = (slug: string, more: object = { key }) =>
+      ask('PATCH', '/workspaces/team', { ...more, body: { slug } })
+    expect((await rename('crew')).status).toBe(403)
+    expect(isDisabledTool(gateway, team.id, ['bash'])).toBe(true)
+    expect((await rename('team')).status).toBe(200)
+    expect((await rename('crew', {})).status).toBe(200)
+  })
 
   test('a management key of another workspace reads and changes only its own', async () => {
     const team = await create()

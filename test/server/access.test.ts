@@ -384,12 +384,14 @@ describe('X-01 X-02 another workspace’s things get, byte by byte, the answer f
 
 describe('an actor who manages one workspace', () => {
   /**
-   * What they may not do in their own: its members belong to the organization, and they have a key
-   * in it themselves.
+   * What they may not do in their own: its members belong to the organization, with the guardrail that
+   * one has, and they have a key in it themselves.
    */
   const NOT_HIS: Record<string, number> = {
     bulkAssignMembersToGuardrail: 403,
     bulkUnassignMembersFromGuardrail: 403,
+    updateGuardrail: 403,
+    deleteGuardrail: 403,
     deleteWorkspace: 400,
   }
   const his = named.filter(

@@ -148,13 +148,18 @@ test.each<[string, (hash: string) => unknown]>([
   expect(gateway.memory.keys.filter(({ name }) => name === 'last')).toEqual([])
 })
 
-test('E6 a key that is deleted while the body of a preset arrives makes none', async () => {
+test.each([
+  [
+    'a preset',
+    '/api/v1/presets/late/chat/completions',
+    { model: 'sandbox/echo', messages: [{ role: 'user', content: 'Hi' }] },
+  ],
+  ['a session of MCP', '/mcp', { jsonrpc: '2.0', id: 1, method: 'initialize', params: {} }],
+])('a key that is deleted while its body arrives makes no more: %s', async (_, path, body) => {
   const { key, data } = await createKey(gateway, operator(), { name: 'short' })
-  const { readable, started, finish } = holdBody(
-    '{"model":"sandbox/echo","messages":[{"role":"user","content":"Hi"}]}',
-  )
+  const { readable, started, finish } = holdBody(JSON.stringify(body))
   const answer = createApp(gateway).handle(
-    new Request('http://localhost/api/v1/presets/late/chat/completions', {
+    new Request(`http://localhost${path}`, {
       ...{ method: 'POST', headers: { authorization: `Bearer ${key}` }, body: readable },
     }),
   )

@@ -6,7 +6,7 @@ import { open } from '../../base/schema-builders.ts'
 import type { MessageStream } from '../../extensions/mcp-gateway/sessions.ts'
 import type { McpGateway, McpRequest } from '../../extensions/mcp-gateway.ts'
 import type { Actor } from '../../resources/actor.ts'
-import { requireKey } from '../access.ts'
+import { recheckActor, requireKey } from '../access.ts'
 import { readBody } from '../body.ts'
 import type { FindRequestPeer } from '../calls.ts'
 import { findConnection } from '../connections.ts'
@@ -154,6 +154,7 @@ async function answerMessage(
   const requestId = readRequestId(request, generation)
   const headers = { 'x-request-id': requestId }
   const body = await readBody(request, Message)
+  await recheckActor(gateway, request, actor)
   const { id, method, params = {} } = body
   const session = findSession(gateway, context, mcp)
   await checkVersion(request)
