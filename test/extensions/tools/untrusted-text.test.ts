@@ -6,9 +6,11 @@ import {
   cutText,
   markAsData,
 } from '../../../src/extensions/tools/untrusted-text.ts'
+import { readThreadCpu } from '../../support/cpu.ts'
 
 const pieces = fc.constantFrom(
   ...['<', '/', ' ', '\n', 'untrusted_content', 'UNTRUSTED_CONTENT', '>', '"', 'x', '\u200b', '😀'],
+  ...['untrus\u00adted_content', '\u{e0041}untrusted\u202e_content', 'un\u200dtrusted_content'],
 )
 
 test('no text closes the mark around it, or opens another', () => {
@@ -17,11 +19,21 @@ test('no text closes the mark around it, or opens another', () => {
       fc.array(pieces).map(parts => parts.join('')),
       text => {
         const marked = markAsData(text, text)
-        expect(marked.match(/<\s*\/?\s*untrusted_content/gi)).toHaveLength(2)
+        const shown = cleanText(marked).replaceAll('\u200d', '')
+        expect(shown.match(/<\s*\/?\s*untrusted_content/gi)).toHaveLength(2)
         expect(marked.startsWith('<untrusted_content source="')).toBe(true)
       },
     ),
   )
+})
+
+test('a long text that may become a mark takes linear time', () => {
+  for (const piece of ['\u200b', '\ufeff', '\u2028', '/', 'u\u200b', '<', '\u{e0041}']) {
+    const text = `<${piece.repeat(500_000)}`
+    const start = readThreadCpu()
+    markAsData('x', text)
+    expect(readThreadCpu() - start).toBeLessThan(2_000)
+  }
 })
 
 test('what people cannot see is removed, and words stay', () => {
