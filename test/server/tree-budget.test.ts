@@ -52,7 +52,8 @@ function createPace() {
   const pace = async () => {
     at.once += 1
     at.most = Math.max(at.most, at.once)
-    await new Promise(resolve => setImmediate(resolve))
+    // A provider takes long enough for those that may come meanwhile.
+    for (let turns = 0; turns < 50; turns++) await new Promise(resolve => setImmediate(resolve))
     at.once -= 1
   }
   return { at, pace }
