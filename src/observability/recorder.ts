@@ -267,16 +267,16 @@ const skipTwoTurns = (): Promise<void> =>
 /** What clients and providers write into a record themselves. */
 const WRITTEN_BY_OTHERS = [
   ...(['session_id', 'external_user', 'http_referer', 'title', 'user_agent'] as const),
-  ...(['upstream_id', 'native_finish_reason'] as const),
+  ...(['upstream_id', 'native_finish_reason', 'service_tier'] as const),
 ]
 
 /** Makes each text of a record one that every store takes, and every receiver that is told it. */
 function mendTexts(generation: Generation): void {
   const { session_id, external_user, http_referer, title, user_agent } = generation
-  const { upstream_id, native_finish_reason } = generation
+  const { upstream_id, native_finish_reason, service_tier } = generation
   // One look for all, as hardly any has to be mended. No space completes half a character.
   const ofCaller = `${session_id} ${external_user} ${http_referer} ${title} ${user_agent}`
-  const all = `${ofCaller} ${upstream_id} ${native_finish_reason}`
+  const all = `${ofCaller} ${upstream_id} ${native_finish_reason} ${service_tier}`
   if (PLAIN_TEXT.test(all) || toReceivedText(all) === all) return
   for (const name of WRITTEN_BY_OTHERS) {
     const text = generation[name]

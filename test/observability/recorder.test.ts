@@ -75,12 +75,13 @@ describe('recorder', () => {
     const generation = {
       ...buildGeneration(),
       ...{ session_id: no, user_agent: no, title: no, upstream_id: no, native_finish_reason: no },
+      service_tier: no,
     }
     await recorder.record({ generation, charge: null })
     const text = 'a\ufffdb\ufffdc\ufffdd😀'
     expect(generation).toMatchObject({
       ...{ session_id: text, user_agent: text, title: text },
-      ...{ upstream_id: text, native_finish_reason: text },
+      ...{ upstream_id: text, native_finish_reason: text, service_tier: text },
     })
   })
 

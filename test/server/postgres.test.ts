@@ -154,6 +154,11 @@ async function walk({
   })
   await made('/workspaces/team/members/add', { user_ids: [member] })
   await made('/workspaces/team/members/add', { user_ids: ['user_none'] })
+  for (const strange of ['user_\u0000', 'user_\ud800', 'user_\udc00']) {
+    await made('/workspaces/team/members/add', { user_ids: [strange] })
+    await made('/workspaces/team/members/remove', { user_ids: [strange] })
+    await made('/keys', { name: 'theirs', creator_user_id: strange })
+  }
   await ask('GET', '/workspaces/team/members')
   await ask('GET', '/organization/members')
   await made('/workspaces/team/members/remove', { user_ids: [member] })
@@ -233,6 +238,7 @@ if (await hasPostgres()) {
     expect(statuses('/responses')).toEqual([200, 200, 200, 200, 400])
     expect(statuses('POST /analytics')).toEqual([200])
     expect(statuses('DELETE /workspaces/team')).toEqual([200, 400, 200])
+    expect(postgres.answers.filter(({ status }) => status >= 500)).toEqual([])
     const audit = postgres.answers.find(({ asked }) => asked.startsWith('GET /audit'))
     expect(audit?.body.total_count).toBeGreaterThan(25)
     await Promise.all([sqlite.gateway.close(), postgres.gateway.close()])

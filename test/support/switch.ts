@@ -3,6 +3,8 @@ import type { Socket } from 'bun'
 /** A way to databases. */
 export interface Switch extends AsyncDisposable {
   url: string
+  /** How often something was sent to a database. */
+  readonly trips: number
   /**
    * Leads new connections to the database of a URL. Those that are open stay until that before ends
    * them, but no byte passes: as where the machine behind an address is replaced.
@@ -14,6 +16,7 @@ export interface Switch extends AsyncDisposable {
 export function openSwitch(url: string): Switch {
   let target = new URL(url)
   let turns = 0
+  let trips = 0
   type Line = { turn: number; server?: Socket<undefined>; early: Buffer[] }
   const way = Bun.listen<Line>({
     hostname: '127.0.0.1',
@@ -35,6 +38,7 @@ export function openSwitch(url: string): Switch {
       },
       data({ data: { turn, server, early } }, bytes) {
         if (turn !== turns) return
+        trips += 1
         if (server) server.write(bytes)
         else early.push(Buffer.from(bytes))
       },
@@ -43,6 +47,9 @@ export function openSwitch(url: string): Switch {
   })
   return {
     url: url.replace(`:${target.port}`, `:${way.port}`),
+    get trips() {
+      return trips
+    },
     lead(other) {
       target = new URL(other)
       turns += 1

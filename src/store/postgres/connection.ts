@@ -80,20 +80,22 @@ export const connect = (url: string, connections: number): Pool =>
     return new SQL(url, { max: connections, connection } as never)
   })
 
-/**
- * A machine that is cut off in a transaction keeps what that has locked from others no longer. What a
- * statement has waited for is seen by the next one, whatever the database has by default.
- */
-export const HURRY =
-  "set local idle_in_transaction_session_timeout = '10s'; set transaction isolation level read committed"
+/** What a statement has waited for is seen by the next one, whatever the database has by default. */
+export const LEVEL = 'isolation level read committed'
+
+/** A machine that is cut off in a transaction keeps what that has locked from others no longer. */
+const HURRY = "select set_config('idle_in_transaction_session_timeout', ?, true)"
+
+/** Is sent with what follows it, as all that has parameters. */
+export const hurry = (connection: Runner): Promise<unknown> => run(connection, HURRY, ['10s'])
 
 /** Does something in a transaction that locks what others wait for. */
 export const transact = <Result>(
   pool: Pool,
   work: (connection: Runner) => Promise<Result>,
 ): Promise<Result> =>
-  pool.begin(async connection => {
-    const [, result] = await Promise.all([run(connection, HURRY), work(connection)])
+  pool.begin(LEVEL, async connection => {
+    const [, result] = await Promise.all([hurry(connection), work(connection)])
     return result
   }) as Promise<Result>
 

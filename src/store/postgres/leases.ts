@@ -84,8 +84,7 @@ export const createLeaseStore = (
 
 /** Takes back all that a node has on lease: it has ended, and its calls are settled. */
 export async function takeBack(connection: Runner, id: string): Promise<void> {
-  await run(connection, LOCK_LEDGER.sql)
-  await run(connection, TAKE_BACK, [id])
+  await Promise.all([lockLedger(connection), run(connection, TAKE_BACK, [id])])
 }
 
 type RawSpend = Omit<DaySpend, 'byok' | 'nanos' | 'day'>
@@ -110,8 +109,12 @@ const LIST_OTHERS = `with head as (${LAST_ROW})
 
 /** Is taken by whatever moves money, first: who comes after knows that something was moved. */
 export const LOCK_LEDGER = prepare(
-  "update numbers set moves = moves + 1 where name = 'generations' returning moves, last",
+  'update numbers set moves = moves + 1 where name = ? returning moves, last',
+  'generations',
 )
+
+export const lockLedger = (connection: Runner): Promise<{ moves: number; last: number }[]> =>
+  run(connection, LOCK_LEDGER.sql, LOCK_LEDGER.parameters)
 
 const LIST_WANTED = 'select meter from leases where node = ? and wanted_at is not null'
 
@@ -133,10 +136,11 @@ async function exchange(
   number: number,
   requests: LeaseRequest[],
 ): Promise<Lent[]> {
-  await run(connection, LOCK_LEDGER.sql)
   const meters = JSON.stringify(requests.map(({ meter }) => meter))
-  // Seen as it is since the lock was taken: each statement has a moment of its own.
-  const [[now], used, leases] = await Promise.all([
+  // Sent together, as others wait meanwhile. Seen as it is since the lock was taken: each statement has
+  // a moment of its own.
+  const [, [now], used, leases] = await Promise.all([
+    lockLedger(connection),
     run<{ time: number; nodes: number }>(connection, READ_NOW, [id, incarnation]),
     run<AccountRow>(connection, LIST_ACCOUNTS, [meters]),
     run<LeaseRow>(connection, LIST_LEASES, [meters]),
@@ -151,8 +155,10 @@ async function exchange(
     lend(request, account, now.nodes, changes)
     changes.windows.push(...added)
   }
-  await writeChanges(connection, id, changes)
-  await run(connection, NOTE_ANSWER, [renderAnswer(number, changes.lent), id])
+  await Promise.all([
+    writeChanges(connection, id, changes),
+    run(connection, NOTE_ANSWER, [renderAnswer(number, changes.lent), id]),
+  ])
   return changes.lent
 }
 

@@ -21,8 +21,8 @@ import { checkAmount, followHead } from '../sql/ledger.ts'
 import { BlockWriter } from '../sql/outbox/blocks.ts'
 import { BundledBatch, type BundlingOptions } from '../sql/outbox/bundling.ts'
 import { replaceAmount, reviveAmount } from './amounts.ts'
-import { explainFaults, HURRY, type Runner, readCode, run } from './connection.ts'
-import { countCharges, LOCK_LEDGER, sumMeters } from './leases.ts'
+import { explainFaults, hurry, LEVEL, type Runner, readCode, run } from './connection.ts'
+import { countCharges, lockLedger, sumMeters } from './leases.ts'
 import type { Pool } from './pool.ts'
 import { COUNTS_MOVES } from './schema.ts'
 import { runStep, runSteps } from './write.ts'
@@ -210,7 +210,7 @@ export class PostgresRecording implements Recording {
     const steps = doubtful.map(nameEntry)
     const rows = await explainFaults(async () => {
       // A transaction that was sent as a whole may still end without its connection.
-      await run(pool, LOCK_LEDGER.sql)
+      await lockLedger(pool)
       return run<{ place: number }>(pool, LIST_RECORDED, [JSON.stringify(steps)])
     })
     for (const { place } of rows) this.#recorded.add(doubtful[place - 1] as RecorderEntry)
@@ -270,7 +270,7 @@ function refuseOthers(values: unknown[]): void {
       throw new TypeError('A value fits no column')
 }
 
-const BEGIN = `begin; ${HURRY}`
+const BEGIN = `begin ${LEVEL}`
 
 const TAKE_NUMBERS = `insert into numbers values ('outbox', ?)
   on conflict (name) do update set last = numbers.last + excluded.last returning last`
@@ -370,9 +370,10 @@ const isPlain = (entries: EntryRows[]): boolean =>
 async function begin(connection: Runner, entries: EntryRows[]): Promise<Ends> {
   const messages = entries.reduce((sum, entry) => sum + entry.messages.length, 0)
   const end = { seq: 0, hash: '' }
-  const [, [numbers], [newest]] = await Promise.all([
+  const [, , [numbers], [newest]] = await Promise.all([
     run(connection, BEGIN),
-    run<{ moves: number; last: number }>(connection, LOCK_LEDGER.sql),
+    hurry(connection),
+    lockLedger(connection),
     messages === 0 ? [] : run<{ last: number }>(connection, TAKE_NUMBERS, [messages]),
     refuseEnded(connection, entries),
     runStep(

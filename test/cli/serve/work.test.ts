@@ -454,6 +454,34 @@ if (await hasPostgres()) {
       await until(() => a.gateway.deliveries.list()[0]?.waiting === 0)
     })
 
+    test('go on after a silence of the database, though a line of a batch runs for long', async () => {
+      const clock = new TestClock()
+      const a = await open({ clock })
+      await a.work.start()
+      await addWebhook(a)
+      const asked = Promise.withResolvers<void>()
+      const answer = Promise.withResolvers<Response>()
+      chat = () => {
+        asked.resolve()
+        return answer.promise
+      }
+      const actor = authenticate(a.gateway, `Bearer ${keys.inference}`)
+      const tools = createBatchTools(a.gateway, actor)
+      const lines = ['one', 'two'].map(name => buildLine(name, { model: 'acme/small' }))
+      const { id } = await tools.create(lines)
+      await asked.promise
+      // So long that it had to leave its jobs, which nobody else has taken.
+      clock.pass(10_001)
+      chat = () => Response.json(ANSWER)
+      await until(() => hasJobs(a) === true)
+      const told = await call(a)
+      await until(() => listTold(a).includes(told))
+      expect((await tools.read(id)).status).toBe('in_progress')
+      answer.resolve(Response.json(ANSWER))
+      await until(async () => (await tools.read(id)).status === 'completed')
+      expect(countAsked(a, 'POST /v1/chat/completions')).toBe(3)
+    })
+
     test('a destination that is paused elsewhere is told nothing, and what waits goes with it', async () => {
       const [a, b] = await openTwo()
       const id = await addWebhook(b)

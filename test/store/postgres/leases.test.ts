@@ -15,6 +15,7 @@ import { buildAuditEntry } from '../../support/audit.ts'
 import { waitUntil } from '../../support/chat.ts'
 import { buildGeneration } from '../../support/generation.ts'
 import { hasPostgres, startPostgres } from '../../support/postgres.ts'
+import { openSwitch } from '../../support/switch.ts'
 
 /** A node, and how the calls of a test are made there. */
 interface Node {
@@ -395,6 +396,27 @@ if (await hasPostgres()) {
     expect(lent).toEqual([{ meter: 'own all', amount: 10n, left: 990n, isElsewhere: false }])
     expect(await store.findAnswer(7)).toEqual(lent)
     expect(await store.findAnswer(8)).toBeNull()
+    await pool.close()
+  })
+
+  test('others wait for few trips while a node is lent something', async () => {
+    await open()
+    const [node] = (await postgres.run('select id, incarnation from gateway.nodes')) as {
+      id: string
+      incarnation: string
+    }[]
+    await using way = openSwitch(postgres.url)
+    const pool = connect(way.url, 1)
+    const store = createLeaseStore(pool, node ?? { id: '', incarnation: '' })
+    const limits = new Map([['' as const, 1_000n]])
+    const request = { meter: 'own all' as const, limits, returned: 0n, least: 10n, wanted: 10n }
+    // Statements are prepared by what comes first.
+    await store.exchange(1, [request])
+    await store.exchange(2, [request])
+    const before = way.trips
+    await store.exchange(3, [request])
+    // That it begins, what it asks, what it changes, and that it ends.
+    expect(way.trips - before).toBeLessThanOrEqual(4)
     await pool.close()
   })
 

@@ -17,6 +17,8 @@ export class Work {
   #ownStops: (() => unknown)[] = []
   #stops: (() => unknown)[] = []
   #batches: Promise<BatchRunner> | null = null
+  /** The end of the lines of batches that this process has left. */
+  #left: Promise<unknown> = Promise.resolve()
   #isRunning = false
 
   constructor(serving: Serving, watch: ConfigWatch) {
@@ -74,9 +76,8 @@ export class Work {
     this.#stops.push(() => gateway.videos.stop())
     await gateway.videos.start()
     this.#stops.push(await startAlerts(gateway))
-    // Lines of the server before this one run to their end there.
-    if (succession) void succession.ended.then(() => this.#startBatches())
-    else await this.#startBatches()
+    // Lines of the server before this one run to their end there, and those that were left here.
+    void Promise.all([succession?.ended, this.#left]).then(() => this.#startBatches())
   }
 
   async #takeJobs(): Promise<void> {
@@ -99,10 +100,15 @@ export class Work {
     await gateway.deliveries.look(outbox)
   }
 
-  /** Ends the jobs, which another server may have. Lines that run go on to their end. */
+  /**
+   * Ends the jobs, which another server may have. Lines that run go on to their end: only who stops
+   * waits for them, and keeps the jobs until then.
+   */
   async #leaveJobs(): Promise<void> {
     const { gateway, log } = this.#serving
-    await Promise.all([this.#stopJobs(), this.#endBatches()])
+    const ended = this.#endBatches()
+    await this.#stopJobs()
+    if (!this.#isRunning) await ended
     gateway.videos.forget()
     log('info', 'jobs.ended', {})
   }
@@ -116,9 +122,11 @@ export class Work {
   }
 
   async #endBatches(): Promise<void> {
-    const runner = await this.#batches
+    const batches = this.#batches
     this.#batches = null
-    await runner?.stop()
+    const ended = batches?.then(runner => runner.stop())
+    this.#left = Promise.all([this.#left, ended])
+    await this.#left
   }
 }
 
