@@ -21,7 +21,7 @@ import {
 
 /** Part of every body, and of no answer. */
 const CANARY = 'canary-77c1'
-const KEEP_ALIVE = 0.1
+const KEEP_ALIVE = 0.4
 const asked = { model: 'acme/small', messages: [{ role: 'user', content: CANARY }] }
 
 let server: LocalServer
