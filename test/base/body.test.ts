@@ -79,7 +79,7 @@ describe('a body that is parsed in steps', () => {
     '{"name":"x"}',
     '{"name":1',
     '',
-    '"\u0000"',
+    '"\\u0000"',
   ])('is what it is at once: %s', text => {
     const encode = () => new TextEncoder().encode(text)
     const bytes = encode()
