@@ -16,13 +16,13 @@ const waiting: (() => void)[] = []
  */
 export function yieldToEventLoop(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
-  if (waiting.push(resolve) === 1) setImmediate(letNextGoOn)
+  if (waiting.push(resolve) === 1) setImmediate(continueNext)
   return promise
 }
 
-function letNextGoOn(): void {
+function continueNext(): void {
   waiting.shift()?.()
-  if (waiting.length > 0) setImmediate(letNextGoOn)
+  if (waiting.length > 0) setImmediate(continueNext)
 }
 
 /**

@@ -2,6 +2,7 @@ import { hashSecret } from '../base/credential.ts'
 import { GatewayError } from '../base/errors.ts'
 import { omitUndefined } from '../base/json.ts'
 import { toNanos, toUsd } from '../base/money.ts'
+import { handleEach, runAtOnce, runInTurns, type Work } from '../base/turns.ts'
 import type { IssuerConfig } from '../config/workloads.ts'
 import { findWorkspaceId, getOperator } from './actor.ts'
 import { isUsable, KEY_MARKS } from './keys/mirror.ts'
@@ -65,21 +66,29 @@ interface NamedKey {
 const namePolicy = ({ policy, rule, workspace_id }: NamedKey): string =>
   JSON.stringify([policy, rule.issuer, workspace_id])
 
-async function makeKey(world: IdentityWorld, named: NamedKey): Promise<Key> {
+/** Whether the store has other servers, too. */
+interface SharingWorld extends IdentityWorld {
+  store: IdentityWorld['store'] & { shared?: object }
+}
+
+async function makeKey(world: SharingWorld, named: NamedKey): Promise<Key> {
   const known = world.memory.keys.get(named.hash)
   if (known) return adjustKey(world, known, named.rule)
-  // They have a secret that was thrown away.
-  const own = [...world.memory.keys.listMarked(KEY_MARKS.rotated)]
-  // And those that are about to be.
+  // Those that are about to be made count, too.
   const making = [...world.workloads.making].filter(
     ([hash, one]) => one.policy === namePolicy(named) && !world.memory.keys.has(hash),
-  )
-  refuseMore(named, own, making.length)
+  ).length
+  const most = named.rule.most_subjects ?? MOST_SUBJECTS
+  // Each is read and hashed: only where there are so many at all, while others have their turn.
+  if (countSecretless(world, named) + making >= most)
+    refuseMore(most, making + (await runInTurns(countOthers(named, listSecretless(world)))))
   const key = buildKey(world, named)
   try {
     const entry = auditKey(world, getOperator(world), null, key)
-    // Other servers make keys too.
-    await world.store.keys.insert(key, entry, undefined, keys => refuseMore(named, keys))
+    const judge = (keys: NamedUser[]) => refuseMore(most, runAtOnce(countOthers(named, keys)))
+    // Where other servers make keys, too, the store alone knows all of them.
+    const bounds = world.store.shared && { most, judge }
+    await world.store.keys.insert(key, entry, undefined, bounds)
   } catch (thrown) {
     return findMade(world, key.hash, thrown)
   }
@@ -87,21 +96,35 @@ async function makeKey(world: IdentityWorld, named: NamedKey): Promise<Key> {
   return key
 }
 
-/**
- * Throws 400 where these keys, and those that are being made, have as many other subjects of a policy
- * as it may have.
- */
-function refuseMore(
+type NamedUser = Pick<Key, 'hash' | 'external_user'>
+
+/** Lists keys whose secret is another than their name says: those of subjects, whose was thrown away. */
+const listSecretless = ({ memory: { keys } }: IdentityWorld): Iterable<Key> =>
+  keys.listMarked(KEY_MARKS.rotated)
+
+/** Counts those of the workspace, without reading them. */
+function countSecretless({ memory: { keys } }: IdentityWorld, { workspace_id }: NamedKey): number {
+  const count = (without: number) =>
+    keys.pick({ isInGroup: id => id === workspace_id, without, order: 'oldest', count: 0 }).total
+  return count(0) - count(KEY_MARKS.rotated)
+}
+
+/** Counts those of keys that other subjects of a policy have. */
+function* countOthers(
   { hash: own, policy, rule, workspace_id }: NamedKey,
-  keys: Pick<Key, 'hash' | 'external_user'>[],
-  making = 0,
-): void {
-  const others = keys.filter(
-    ({ hash, external_user: user }) =>
-      user !== null && hash !== own && hash === nameKey(policy, rule.issuer, workspace_id, user),
-  )
-  const count = others.length + making
-  if (count >= (rule.most_subjects ?? MOST_SUBJECTS))
+  keys: Iterable<NamedUser>,
+): Work<number> {
+  let count = 0
+  const countOne = ({ hash, external_user: user }: NamedUser) => {
+    const isOther = user !== null && hash !== own
+    if (isOther && hash === nameKey(policy, rule.issuer, workspace_id, user)) count += 1
+  }
+  yield* handleEach(keys, countOne)
+  return count
+}
+
+function refuseMore(most: number, count: number): void {
+  if (count >= most)
     throw refuseExchange('invalid_grant', `This policy has ${count} subjects already`)
 }
 

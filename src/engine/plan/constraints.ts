@@ -166,7 +166,7 @@ function checkProviderPreferences(
   const isListed = (names: string[]) => names.some(name => matchesProviderName(endpoint, name))
   const isExcluded =
     (only && !isListed(only)) ||
-    (ignore && (isListed(ignore) || ignore.some(name => isServedAt(endpoint, name)))) ||
+    (ignore && (isListed(ignore) || ignore.some(name => matchesAnyTier(endpoint, name)))) ||
     (allow_fallbacks === false && order && !isListed(order))
   return isExcluded ? 'allowed_providers' : true
 }
@@ -272,12 +272,15 @@ const SORTED_TIERS: Partial<Record<SortKey, ServiceTier>> = {
 export function matchesProviderName(endpoint: Endpoint, name: string): boolean {
   const { provider, region, service_tier } = endpoint
   return service_tier === null
-    ? isServedAt(endpoint, name)
+    ? matchesAnyTier(endpoint, name)
     : name === buildTierName(provider.slug, region, service_tier)
 }
 
 /** Tells whether the name is that of the endpoint's provider, region or quantization, in any tier. */
-function isServedAt({ provider: { slug }, region, quantization }: Endpoint, name: string): boolean {
+function matchesAnyTier(
+  { provider: { slug }, region, quantization }: Endpoint,
+  name: string,
+): boolean {
   if (!name.startsWith(slug)) return false
   const suffix = name.slice(slug.length)
   return suffix === '' || suffix === `/${region}` || suffix === `/${quantization}`

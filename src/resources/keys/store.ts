@@ -40,8 +40,13 @@ export type ChangingKey = Pick<
   'secret_hash' | 'limit' | 'limit_reset' | 'include_byok_in_limit' | 'disabled'
 >
 
-/** Throws where the keys of external users that a workspace has allow no other one. */
-type JudgeNamed = (named: Pick<Key, 'hash' | 'external_user'>[]) => void
+/** Bounds the keys of external users that a workspace has. */
+export interface NamedBounds {
+  /** Where the workspace has fewer, nothing is judged. */
+  most: number
+  /** Throws where these allow no other one. */
+  judge(named: Pick<Key, 'hash' | 'external_user'>[]): void
+}
 
 /**
  * Stores keys. Hashes are unique. Each change is one transaction with its audit entry.
@@ -52,10 +57,10 @@ export interface KeyStore {
   /**
    * Inserts a new key. Throws 400 when its workspace was deleted, unless the key manages the whole
    * organization, and when its creator has left or is not as `bounds` wants them; 403 when they have
-   * as many keys as it allows. Those who manage the organization have no bounds. Refuses as `judge`
-   * throws of the keys of its workspace that are of external users then.
+   * as many keys as it allows. Those who manage the organization have no bounds. Refuses as
+   * `named` throws of the keys of its workspace that are of external users then.
    */
-  insert(key: Key, entry: AuditEntry, bounds?: MakerBounds, judge?: JudgeNamed): Promise<void>
+  insert(key: Key, entry: AuditEntry, bounds?: MakerBounds, named?: NamedBounds): Promise<void>
   /**
    * Changes only these fields of a key: another process may have changed others. With a new secret
    * the sessions of the one before end when that does. Refuses with 400 to enable a key whose

@@ -2,7 +2,13 @@ import { type Insertable, type Kysely, sql, type Updateable } from 'kysely'
 import { denied, invalid } from '../../base/errors.ts'
 import { NO_MARK, PackedRows } from '../../base/packed-rows.ts'
 import { KEY_PACKING } from '../../resources/keys/mirror.ts'
-import type { ChangingKey, Key, KeyStore, MakerBounds } from '../../resources/keys/store.ts'
+import type {
+  ChangingKey,
+  Key,
+  KeyStore,
+  MakerBounds,
+  NamedBounds,
+} from '../../resources/keys/store.ts'
 import { buildAuditInsert } from './audit.ts'
 import { buildSessionEnd } from './sign-ins.ts'
 import type { Tables } from './tables.ts'
@@ -12,6 +18,7 @@ import {
   type Check,
   check,
   checkFound,
+  type FollowUp,
   follow,
   type Statement,
   toColumns,
@@ -31,12 +38,12 @@ export function createKeyStore(
       if (!hashes) return PackedRows.pack(KEY_PACKING, await readInTurns(reader))
       return (await reader.readSome('hash', hashes)).map(KEY_PACKING.parse)
     },
-    insert: (key, entry, bounds, judge) =>
+    insert: (key, entry, bounds, named) =>
       write(
         ...checkWorkspaceAndCreator(kysely, key),
         ...(bounds ? [checkBounds(kysely, key, bounds)] : []),
         ...(bounds?.maker === undefined ? [] : [checkMaker(kysely, bounds.maker)]),
-        ...(judge ? [check(listNamed(kysely, key), judge)] : []),
+        ...(named ? [checkNamed(kysely, key, named)] : []),
         kysely.insertInto('keys').values(toColumns<Insertable<Tables['keys']>>(key)),
         buildAuditInsert(kysely, entry),
       ),
@@ -167,12 +174,21 @@ const checkCount = (kysely: Kysely<Tables>, creator: string | null, most: number
     },
   )
 
-const listNamed = (kysely: Kysely<Tables>, { workspace_id }: Key) =>
-  kysely
+/** Has the keys of external users judged, where there are so many: they are read one by one. */
+function checkNamed(
+  kysely: Kysely<Tables>,
+  { workspace_id }: Key,
+  { most, judge }: NamedBounds,
+): FollowUp {
+  const named = kysely
     .selectFrom('keys')
-    .select(['hash', 'external_user'])
     .where('workspace_id', '=', workspace_id)
     .where('external_user', 'is not', null)
+  const count = named.select(({ fn }) => fn.countAll<number>().as('count'))
+  return follow(count, ([row]) =>
+    Number(row?.count) < most ? [] : [check(named.select(['hash', 'external_user']), judge)],
+  )
+}
 
 /** Judges a key as it is, unless it was deleted. */
 const checkKey = (kysely: Kysely<Tables>, hash: string, judge: (now: ChangingKey) => void): Check =>

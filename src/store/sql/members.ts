@@ -134,7 +134,8 @@ export const buildMemberUpdate = (
 
 /**
  * Builds the statements that deactivate a member, disable the keys that they created, with the
- * audit entries, and end what they have begun: nothing comes back with them if they return. They throw 409 if the member's active keys are not the expected ones.
+ * audit entries, and end what they have begun: nothing comes back with them if they return. They
+ * throw 409 if the member's active keys are not the expected ones.
  */
 export function buildDeactivation(
   kysely: Kysely<Tables>,
