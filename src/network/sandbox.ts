@@ -5,9 +5,13 @@ import { isObject, type Json, readString } from '../base/json.ts'
 import { writeMp4 } from '../base/mp4.ts'
 import { readWavHead } from '../base/wav.ts'
 import { estimateByRuleOfThumb } from '../translation/tokenizers/rule-of-thumb.ts'
-import { answerEmbeddings, findEmbeddingsRefusal } from './sandbox/embeddings.ts'
-import { answerPictures, drawPattern } from './sandbox/images.ts'
-import { answerSpeech } from './sandbox/speech.ts'
+import {
+  answerEmbeddings,
+  answerPictures,
+  answerSpeech,
+  drawPattern,
+  findEmbeddingsRefusal,
+} from './sandbox/other-kinds.ts'
 
 /** The parameter `sandbox` of a request: how the sandbox is to behave. */
 interface SandboxOptions {

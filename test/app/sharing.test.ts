@@ -6,6 +6,7 @@ import { Cancellation } from '../../src/base/cancellation.ts'
 import { createBatchRunner } from '../../src/extensions/batches/runner.ts'
 import { beginLogin } from '../../src/extensions/tools/mcp/login.ts'
 import { getToken } from '../../src/extensions/tools/mcp/oauth.ts'
+import { provideKey } from '../../src/limits/workloads.ts'
 import { runCommands } from '../../src/network/containers/commands.ts'
 import { createDestination } from '../../src/observability/destinations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
@@ -16,7 +17,6 @@ import {
   endProviderSessions,
   findSession,
 } from '../../src/resources/sign-ins.ts'
-import { provideKey } from '../../src/resources/workloads.ts'
 import { updateWorkspace } from '../../src/resources/workspaces.ts'
 import { VERSION } from '../../src/store/postgres/schema.ts'
 import { startAuthorizationServer } from '../support/authorization-server.ts'

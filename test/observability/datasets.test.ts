@@ -2,12 +2,13 @@ import { describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../src/app/gateway.ts'
 import { requireValid } from '../../src/base/body.ts'
 import { ActivityQuery, getActivity } from '../../src/observability/activity.ts'
-import { getBenchmarks, getTaskClassifications } from '../../src/observability/benchmarks.ts'
 import { getSessionCost, SessionCostQuery } from '../../src/observability/datasets/session-cost.ts'
 import {
   AppRankingsQuery,
   getAppRankings,
+  getBenchmarks,
   getRankingsDaily,
+  getTaskClassifications,
   type RankingsDailyQuery,
 } from '../../src/observability/datasets.ts'
 import type { Generation } from '../../src/observability/generations/store.ts'

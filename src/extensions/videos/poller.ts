@@ -11,7 +11,7 @@ import { toEnded } from '../../translation/protocols/videos.ts'
 import type { ExtensionWorld, VideoJobs } from '../world.ts'
 import { askJobProvider, getJobProtocol, type JobAnswer } from './ask.ts'
 import type { CallbackWorld } from './callback.ts'
-import { CALLBACK_PACE, type CallbackPace, type Callbacks, createCallbacks } from './callbacks.ts'
+import { CALLBACK_PACE, type CallbackPace, type Callbacks, createCallbacks } from './callback.ts'
 import { parseDetails } from './details.ts'
 import { endVideo, type VideoOutcome } from './end.ts'
 

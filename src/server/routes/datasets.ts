@@ -1,16 +1,14 @@
 import type { Gateway } from '../../app/gateway.ts'
-import {
-  BenchmarkQuery,
-  getBenchmarks,
-  getTaskClassifications,
-  TaskQuery,
-} from '../../observability/benchmarks.ts'
 import { getSessionCost, SessionCostQuery } from '../../observability/datasets/session-cost.ts'
 import {
   AppRankingsQuery,
+  BenchmarkQuery,
   getAppRankings,
+  getBenchmarks,
   getRankingsDaily,
+  getTaskClassifications,
   RankingsDailyQuery,
+  TaskQuery,
 } from '../../observability/datasets.ts'
 import { defineOperation } from '../../resources/operation.ts'
 import { defineResource } from '../resource.ts'

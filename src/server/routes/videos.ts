@@ -1,8 +1,12 @@
 import type { Gateway } from '../../app/gateway.ts'
 import { GatewayError } from '../../base/errors.ts'
 import type { VideoContent } from '../../extensions/videos/content.ts'
-import { listVideoModels } from '../../extensions/videos/models.ts'
-import { getVideo, getVideoContent, VideoContentQuery } from '../../extensions/videos.ts'
+import {
+  getVideo,
+  getVideoContent,
+  listVideoModels,
+  VideoContentQuery,
+} from '../../extensions/videos.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { RawBody } from '../../translation/dialects/raw-body.ts'
 import { allowAnyone, requireKey } from '../access.ts'

@@ -28,8 +28,7 @@ import {
   selectOthersWithEmail,
   toMember,
 } from './members.ts'
-import { decideInTransaction } from './scim/decide.ts'
-import { reconcileMemberships } from './scim/memberships.ts'
+import { decideInTransaction, reconcileMemberships } from './scim/memberships.ts'
 import type { Tables } from './tables.ts'
 import { checkWorkspaceExists } from './workspaces.ts'
 import {

@@ -3,8 +3,6 @@ import fc from 'fast-check'
 import { toPrintable } from '../../../src/base/printable.ts'
 import { computeInterval } from '../../../src/cli/tui/app.tsx'
 import { createCall, Live } from '../../../src/cli/tui/live.ts'
-import { listCalls, renderCalls } from '../../../src/cli/tui/models/calls.ts'
-import { listEndpoints, renderEndpoints } from '../../../src/cli/tui/models/endpoints.ts'
 import { parseLimit } from '../../../src/cli/tui/models/keys.ts'
 import { listMoney, parseAmount, renderMoney } from '../../../src/cli/tui/models/money.ts'
 import {
@@ -21,6 +19,8 @@ import {
   wrap,
 } from '../../../src/cli/tui/text.ts'
 import { scroll } from '../../../src/cli/tui/use-list.ts'
+import { listCalls, renderCalls } from '../../../src/cli/tui/views/calls.tsx'
+import { listEndpoints, renderEndpoints } from '../../../src/cli/tui/views/endpoints.tsx'
 import { readBuiltIn } from '../../../src/resources/models/built-in.ts'
 import { generateText } from '../../support/texts.ts'
 import { buildCallEntries, entry } from '../../support/tui.tsx'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { answerEmbeddings } from '../../../src/network/sandbox/embeddings.ts'
+import { answerEmbeddings } from '../../../src/network/sandbox/other-kinds.ts'
 
 const vectors = async (input: unknown, more = {}) =>
   (await answerEmbeddings({ input, ...more })).data.map(({ embedding }) => embedding)

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { answerPictures } from '../../../src/network/sandbox/images.ts'
+import { answerPictures } from '../../../src/network/sandbox/other-kinds.ts'
 
 const draw = async (body: Record<string, unknown>) =>
   (await answerPictures(body)).data.map(({ b64_json }) => b64_json)

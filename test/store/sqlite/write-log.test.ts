@@ -7,7 +7,7 @@ import { openEvents } from '../../../src/base/events.ts'
 import { openWriteLog } from '../../../src/observability/write-log.ts'
 import { createLogCopier } from '../../../src/store/sqlite/write-log/copier.ts'
 import { copyLog } from '../../../src/store/sqlite/write-log/copy.ts'
-import { applyLogLimits, createWriteLogStore } from '../../../src/store/sqlite/write-log.ts'
+import { applyLogLimits, createWriteLogStore } from '../../../src/store/sqlite.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'gateway-write-log-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))

@@ -1,11 +1,12 @@
 import type { Kysely } from 'kysely'
+import { conflict } from '../../../base/errors.ts'
 import type { WorkspaceMember } from '../../../resources/members/store.ts'
 import type { DecideMembership } from '../../../resources/scim.ts'
 import { buildAuditInsert } from '../audit.ts'
 import { selectTexts } from '../json-values.ts'
 import { buildWorkspaceMemberDelete, buildWorkspaceMemberUpsert } from '../members.ts'
 import type { Tables } from '../tables.ts'
-import { type FollowUp, follow, type Statement } from '../write.ts'
+import { type FollowUp, follow, type Statement, type Write } from '../write.ts'
 
 /** Which memberships may have changed: those of these members, or those in this workspace. */
 type MembershipScope = { user_ids: string[] } | { workspace_id: string }
@@ -90,4 +91,23 @@ function selectCurrent(kysely: Kysely<Tables>, scope: MembershipScope) {
   return 'user_ids' in scope
     ? all.where('user_id', 'in', selectTexts(kysely, scope.user_ids))
     : all.where('workspace_id', '=', scope.workspace_id)
+}
+
+/**
+ * Runs a transaction that makes a decision, and returns it. A retried transaction decides again, so
+ * the last decision counts.
+ */
+export async function decideInTransaction<Decision>(
+  write: Write,
+  buildSteps: (keep: <D extends Decision>(decision: D) => D) => Statement[],
+): Promise<Decision> {
+  const last: Decision[] = []
+  const keep = <D extends Decision>(decision: D): D => {
+    last[0] = decision
+    return decision
+  }
+  await write(...buildSteps(keep))
+  const [decision] = last
+  if (decision === undefined) throw conflict()
+  return decision
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { unavailable } from '../../../../src/base/errors.ts'
 import type { Asker, Trips } from '../../../../src/store/postgres/counts/trips.ts'
-import { Window } from '../../../../src/store/postgres/counts/windows.ts'
+import { Window } from '../../../../src/store/postgres/counts.ts'
 
 test('what was used beyond is told once, also where the database is late after it was told', () => {
   let used = 0
