@@ -45,7 +45,7 @@ if (await hasPostgres()) {
     rmSync(root, { recursive: true, force: true })
   })
   const opened = new Set<Gateway>()
-  beforeEach(() => postgres.run('drop schema if exists gateway cascade'))
+  beforeEach(() => postgres.empty())
   afterEach(async () => {
     for (const gateway of opened) await gateway.close()
     opened.clear()
