@@ -47,7 +47,7 @@ if (await hasPostgres()) {
   })
   afterAll(() => postgres[Symbol.asyncDispose]())
   beforeEach(async () => {
-    await postgres.run('drop schema if exists gateway cascade')
+    await postgres.empty()
     upstream = await startUpstream()
   })
   afterEach(async () => {

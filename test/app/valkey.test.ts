@@ -25,7 +25,7 @@ if ((await hasPostgres()) && (await hasValkey())) {
   })
   beforeEach(async () => {
     await valkey.run('FLUSHALL')
-    await postgres.run('drop schema if exists gateway cascade')
+    await postgres.empty()
     let answers = 0
     upstream.answer(() => completion(`answer ${++answers}`))
   })

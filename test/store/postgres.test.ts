@@ -4,9 +4,12 @@ import { SQL } from 'bun'
 import { type LedgerRow, sealLedgerRow } from '../../src/limits/chain.ts'
 import { rollUp } from '../../src/observability/rollups.ts'
 import { buildDefaultWorkspace } from '../../src/resources/workspaces.ts'
+import { connect } from '../../src/store/postgres/connection.ts'
 import { LOCK_LEDGER } from '../../src/store/postgres/leases.ts'
-import { OF_SERVERS } from '../../src/store/postgres/seals.ts'
-import { openPostgres } from '../../src/store/postgres.ts'
+import { SNAPSHOT, takeSteps } from '../../src/store/postgres/reader.ts'
+import { OF_SERVERS, readColumns } from '../../src/store/postgres/seals.ts'
+import { openPostgres, type PostgresOptions } from '../../src/store/postgres.ts'
+import { inspectSeals } from '../../src/store/sql/seals/inspection.ts'
 import type { Store } from '../../src/store/store.ts'
 import { buildKey, CREATED, countAudit, readErrorType, WORKSPACE } from '../suites/store/rows.ts'
 import { testSeals } from '../suites/store/seals.ts'
@@ -19,18 +22,28 @@ import { openSchema } from '../support/statements.ts'
 
 if (await hasPostgres()) {
   const server = await startPostgres()
-  /** Stays open to inspect what tests leave: each store makes the tables once more to compare them. */
-  let inspector: Promise<Store> | undefined
+  /** Stays open to inspect what tests leave. */
+  const inspector = connect(server.url, 1)
   afterAll(async () => {
-    await (await inspector)?.close()
+    await inspector.close()
     await server[Symbol.asyncDispose]()
   })
 
-  const open = () => openPostgres({ url: server.url, secrets: TEST_SECRETS })
+  const open = (more: Partial<PostgresOptions> = {}) =>
+    openPostgres({ url: server.url, secrets: TEST_SECRETS, ...more })
 
-  async function openEmpty(): Promise<Store> {
+  async function openEmpty(more: Partial<PostgresOptions> = {}): Promise<Store> {
     await server.empty()
-    return open()
+    return open(more)
+  }
+
+  let columns: ReturnType<typeof readColumns> | undefined
+
+  /** Inspects the rows and their seals, without the schema, which no store of these tests changes. */
+  async function inspectRows() {
+    columns ??= readColumns(inspector)
+    const inspection = inspectSeals(TEST_MAC, await columns)
+    return (await inspector.begin(SNAPSHOT, one => takeSteps(one, inspection))) as never
   }
 
   /** Opens a store with a workspace and a key. */
@@ -43,9 +56,13 @@ if (await hasPostgres()) {
     return store
   }
 
-  const lookInto = () => (inspector ??= open())
-
-  testStore('Postgres', openEmpty, async () => [await openEmpty(), await open()], lookInto)
+  testStore(
+    'Postgres',
+    // As few as a store goes on with: a connection costs Postgres as much as a small test.
+    () => openEmpty({ connections: 2 }),
+    async () => [await openEmpty(), await open()],
+    inspectRows,
+  )
 
   /** Lists the columns of a table: each with its type, and whether it may be null. */
   const describeTables = (columns: { table: string; name: string; type: string }[]) =>

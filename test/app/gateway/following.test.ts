@@ -55,7 +55,7 @@ if (await hasPostgres()) {
   ENGINES.push([
     'Postgres',
     async () => {
-      await postgres.run('drop schema if exists gateway cascade')
+      await postgres.empty()
       return {
         open: async () => openPostgres({ url: postgres.url, secrets: TEST_SECRETS }),
         // Nobody else counts what it has done.

@@ -246,7 +246,7 @@ if (await hasPostgres()) {
     blobs = createMemoryBlobs()
     poll = () => ({ id: 'v', status: 'in_progress' })
     chat = () => Response.json(ANSWER)
-    await postgres.run('drop schema if exists gateway cascade')
+    await postgres.empty()
   })
   afterEach(async () => {
     for (const node of nodes.splice(0)) await close(node)

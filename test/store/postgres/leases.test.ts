@@ -45,7 +45,7 @@ if (await hasPostgres()) {
     rmSync(root, { recursive: true, force: true })
   })
   const opened = new Set<Gateway>()
-  beforeEach(() => postgres.run('drop schema if exists gateway cascade'))
+  beforeEach(() => postgres.empty())
   afterEach(async () => {
     for (const gateway of opened) await gateway.close()
     opened.clear()
@@ -139,7 +139,7 @@ if (await hasPostgres()) {
     for (const { key_hash } of payers) limits[`own key ${key_hash}`] = limit
     let isOver = false
     const watch = (async () => {
-      while (!isOver) expect(await listFaults(limits)).toEqual([])
+      for (; !isOver; await Bun.sleep(5)) expect(await listFaults(limits)).toEqual([])
     })()
     let refused = 0
     const callers = nodes.flatMap(node =>

@@ -43,7 +43,7 @@ if (await hasPostgres()) {
   let data: string
   beforeEach(async () => {
     data = mkdtempSync(join(root, 'data-'))
-    await postgres.run('drop schema if exists gateway cascade')
+    await postgres.empty()
   })
   afterEach(async () => {
     for (const gateway of opened.splice(0)) await gateway.close()
@@ -483,6 +483,7 @@ if (await hasPostgres()) {
   }
 
   describe('what cannot be a store is refused:', () => {
+    beforeEach(() => postgres.run('drop schema if exists gateway cascade'))
     const refusal = async (url = postgres.url, more: Partial<GatewayParts> = {}) =>
       open({ url, ...more }).then(
         () => 'opened',

@@ -92,7 +92,7 @@ if (await hasPostgres()) {
       ],
       ['reports', 'audit', (gateway: Gateway) => listAudit(gateway, getOperator(gateway), {})],
     ])('are left for calls where %s wait for long', async (_, table, ask) => {
-      await postgres.run('drop schema if exists gateway cascade')
+      await postgres.empty()
       await using opened = await open(postgres.url)
       const { gateway } = opened
       await gateway.ledger.leases?.begin()
