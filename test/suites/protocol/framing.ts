@@ -177,9 +177,7 @@ function testStream(
   })
 
   test('reads the same parts byte by byte', async () => {
-    expect(await readParts(protocol, cutFinely(bytes))).toEqual(
-      await readParts(protocol, [bytes]),
-    )
+    expect(await readParts(protocol, cutFinely(bytes))).toEqual(await readParts(protocol, [bytes]))
   })
 
   test.each(protocol.framing === 'sse' ? variants : [])(
