@@ -49,7 +49,10 @@ const CORPUS = [
     '<!--<img src=x onerror=boom()>',
   ],
 ]
-const NAMES = Array.from({ length: 99 }, (_, i) => `${i} ${CORPUS[i % CORPUS.length]}`)
+const NAMES = Array.from(
+  { length: 3 * CORPUS.length },
+  (_, i) => `${i} ${CORPUS[i % CORPUS.length]}`,
+)
 
 /** What axe finds that hurts, by some rules or by all. */
 async function findBarriers(page: Page, rules: readonly string[] | null): Promise<string[]> {

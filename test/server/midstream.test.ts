@@ -265,13 +265,12 @@ describe('a stream succeeds when it', () => {
     })
   })
 
-  test('U-16 is cut at any byte', async () => {
-    const events = [deltaObject('Hé'), deltaObject('l🌍'), deltaObject('lo')]
-      .map(eventText)
-      .join('')
-      .replaceAll('\n', '\r\n')
-    const bytes = Buffer.from(events)
-    const cuts = Array.from({ length: bytes.length - 1 }, (_, i) => i + 1)
+  test('U-16 is cut at any byte of an event', async () => {
+    const [first, second, third] = [deltaObject('Hé'), deltaObject('l🌍'), deltaObject('lo')].map(
+      delta => Buffer.from(eventText(delta).replaceAll('\n', '\r\n')),
+    ) as [Buffer, Buffer, Buffer]
+    const bytes = Buffer.concat([first, second, third])
+    const cuts = Array.from({ length: second.length + 1 }, (_, i) => first.length + i)
     upstream.answer(() => {
       const at = cuts.shift()
       return [

@@ -3,7 +3,7 @@ import { readGenerationId, readText, sendChat, waitUntil } from '../support/chat
 import { runCommand as terminal } from '../support/commands.ts'
 import { openDatabase } from '../support/database.ts'
 import type { Outcome } from '../support/raw-client.ts'
-import { type Server, startServer } from '../support/server.ts'
+import { type LocalServer, type Server, startLocalServer, startServer } from '../support/server.ts'
 import { readRefusedLimit } from '../support/shortage.ts'
 import {
   completion,
@@ -20,12 +20,11 @@ import {
 const TOKENS = 100_000
 
 let upstream: Upstream
-let server: Server
+let server: Server | LocalServer
 
 beforeEach(async () => {
   upstream = await startUpstream()
   upstream.plan(completion('Hello', { usage: usage(1, TOKENS) }))
-  server = await startServer({ config: config() })
 })
 
 afterEach(async () => {
@@ -78,8 +77,12 @@ const told = ({ status, body }: Outcome) => [
 const run = async (...args: string[]) =>
   expect((await terminal([...args, '--data', server.data])).stderr).toBe('')
 
-describe('a workspace’s budget', () => {
-  test('is spent by all its keys together, and then a call is 402 without a request', async () => {
+describe('in one process, a workspace', () => {
+  beforeEach(async () => {
+    server = await startLocalServer(config())
+  })
+
+  test('has a budget that is spent by all its keys together, and then a call is 402 without a request', async () => {
     await budget('daily', 0.2)
     const { key } = await manage('POST', '/keys', { name: 'second' })
     expect([(await ask()).status, (await ask(key)).status]).toEqual([200, 200])
@@ -91,7 +94,7 @@ describe('a workspace’s budget', () => {
     expect(upstream.hits).toHaveLength(2)
   })
 
-  test('holds for many calls at once', async () => {
+  test('has a budget that holds for many calls at once', async () => {
     await budget('monthly', 0.5)
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => ask()))
     expect(outcomes.map(({ status }) => status).toSorted()).toEqual([
@@ -101,7 +104,7 @@ describe('a workspace’s budget', () => {
     expect(upstream.hits).toHaveLength(5)
   })
 
-  test('is named as the broadest of several that are exceeded', async () => {
+  test('has a budget that is named as the broadest of several that are exceeded', async () => {
     for (const [interval, limit] of Object.entries({
       daily: 0.1,
       weekly: 0.101,
@@ -121,24 +124,38 @@ describe('a workspace’s budget', () => {
     ])
   })
 
-  test('affects no other workspace, and counts spending from before it was set', async () => {
+  test('has a budget that affects no other, and counts spending from before it was set', async () => {
     const other = await workspaceWithKey('other')
     expect((await ask()).status).toBe(200)
     await budget('daily', 0.1)
     expect([(await ask()).status, (await ask(other)).status]).toEqual([402, 200])
   })
 
-  test('that the terminal sets or deletes applies to the server’s next calls', async () => {
+  test('provides the model for a call that names none', async () => {
+    const key = await workspaceWithKey('other', { default_text_model: 'acme/other' })
+    await ask(key, { model: undefined, max_tokens: 5 })
+    expect(upstream.hits.map(hit => (hit.json as { model: string }).model)).toEqual(['acme/other'])
+  })
+})
+
+describe('of a program, a workspace', () => {
+  let program: Server
+  beforeEach(async () => {
+    program = await startServer({ config: config() })
+    server = program
+  })
+
+  test('has a budget that the terminal sets or deletes for the server’s next calls', async () => {
     await run('budgets', 'set', 'daily', '--limit', '0.05')
     await waitUntil(async () => (await ask()).status === 402)
     await run('budgets', 'delete', 'daily', '--yes')
     await waitUntil(async () => (await ask()).status === 200)
   })
 
-  test('is there after a restart, with its spending', async () => {
+  test('has its budget after a restart, with its spending', async () => {
     await budget('daily', 0.1)
     expect((await ask()).status).toBe(200)
-    await server.stop()
+    await program.stop()
     const { management_key, inference_key, data } = server
     const again = await startServer({ config: config(), data })
     expect(
@@ -149,14 +166,6 @@ describe('a workspace’s budget', () => {
       { limit_usd: 0.1, reset_interval: 'daily' },
     ])
     await again.stop()
-  })
-})
-
-describe('a workspace', () => {
-  test('provides the model for a call that names none', async () => {
-    const key = await workspaceWithKey('other', { default_text_model: 'acme/other' })
-    await ask(key, { model: undefined, max_tokens: 5 })
-    expect(upstream.hits.map(hit => (hit.json as { model: string }).model)).toEqual(['acme/other'])
   })
 
   test('that the terminal creates and deletes appears and disappears at the server', async () => {
@@ -185,7 +194,7 @@ describe('a workspace', () => {
     upstream.open('more')
     const outcome = await running.outcome()
     expect([outcome.status, outcome.complete, readText(outcome)]).toEqual([200, true, 'Hello'])
-    await server.stop()
+    await program.stop()
     const db = openDatabase(server.data, { readonly: true })
     expect(
       db.query('select total_cost from generations where id = ?').get(readGenerationId(outcome)),

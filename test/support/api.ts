@@ -13,7 +13,8 @@ export interface ApiRequest {
 
 /** Creates a function that calls the API of a gateway in this process, by default with this key. */
 export function createApi(gateway: Gateway, usual: string) {
-  const app = createApp(gateway)
+  // Not every test that has one calls it.
+  let app: ReturnType<typeof createApp> | undefined
   return async (
     method: string,
     path: string,
@@ -28,6 +29,7 @@ export function createApi(gateway: Gateway, usual: string) {
         ? {}
         : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     }
+    app ??= createApp(gateway)
     const response = await app.handle(new Request(`http://localhost/api/v1${path}`, init))
     return { status: response.status, json: await response.json() }
   }

@@ -95,6 +95,8 @@ export class Browser {
       await work()
     } finally {
       clearTimeout(limit)
+      // Pages that are left open go on asking servers that have ended.
+      await Promise.all(this.#context.pages().map(page => page.close()))
     }
   }
 
