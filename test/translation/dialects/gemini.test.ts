@@ -1,7 +1,83 @@
-import { expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
+import type { Gateway } from '../../../src/app/gateway.ts'
+import type { Json } from '../../../src/base/json.ts'
+import type { TextCall } from '../../../src/language/call.ts'
+import { getOperator } from '../../../src/resources/actor.ts'
 import { gemini } from '../../../src/translation/dialects/gemini.ts'
+import { buildRequest } from '../../../src/translation/protocols/gemini/request.ts'
 import { createAnswer, finish, receipt, start } from '../../support/answer.ts'
-import { buildTextCall } from '../../support/call.ts'
+import { buildEndpoint, buildTextCall } from '../../support/call.ts'
+import { testGateway } from '../../support/gateway.ts'
+
+let gateway: Gateway
+
+beforeAll(async () => {
+  gateway = await testGateway()
+})
+
+const { id, origin } = buildTextCall()
+const contents = [{ role: 'user', parts: [{ text: 'Hi' }] }]
+const understand = (body: object): TextCall =>
+  gemini.toCall(
+    gateway,
+    getOperator(gateway),
+    { model: 'acme/small', stream: false, contents, ...body } as never,
+    { id, origin, session_id: null, betas: [] },
+  )
+
+describe('a schema in Google’s form', () => {
+  const convert = (parameters: object): unknown => {
+    const [tool] = understand({
+      tools: [{ functionDeclarations: [{ name: 'f', parameters }] }],
+    }).tools
+    return tool?.type === 'function' ? tool.parameters : undefined
+  }
+
+  test('lets a place be null that is one of several words', () => {
+    expect(convert({ type: 'STRING', enum: ['a', 'b'], nullable: true })).toEqual({
+      type: ['string', 'null'],
+      enum: ['a', 'b', null],
+    })
+  })
+
+  test('lets a place be null that has alternatives', () => {
+    expect(convert({ anyOf: [{ type: 'STRING' }, { type: 'NUMBER' }], nullable: true })).toEqual({
+      anyOf: [{ type: 'string' }, { type: 'number' }, { type: 'null' }],
+    })
+  })
+
+  test('may have its names in snake_case, but for those of properties', () => {
+    const properties = { min_items: { type: 'ARRAY', min_items: '2', items: { type: 'STRING' } } }
+    expect(convert({ type: 'OBJECT', properties, property_ordering: ['min_items'] })).toEqual({
+      type: 'object',
+      properties: { min_items: { type: 'array', minItems: 2, items: { type: 'string' } } },
+    })
+  })
+})
+
+describe('calls that are held to their schemas', () => {
+  const tools = [{ functionDeclarations: [{ name: 'f' }, { name: 'g' }] }]
+  const calling = { mode: 'VALIDATED', allowed_function_names: ['f'] }
+  const call = () => understand({ tools, tool_config: { function_calling_config: calling } })
+
+  test('are of allowed functions only', () => {
+    expect(call().tools).toMatchObject([{ name: 'f' }])
+    expect(call().params).not.toHaveProperty('tool_choice')
+  })
+
+  test('are so for Google, and that is named for others', () => {
+    const { body } = buildRequest(call(), buildEndpoint({ protocol: 'gemini' }))
+    expect(body.toolConfig).toEqual({ functionCallingConfig: { mode: 'VALIDATED' } })
+    expect(call().extra).toHaveProperty('toolConfig')
+  })
+})
+
+test('thinking may be bounded in snake_case', () => {
+  const read = (thinking_config: Json) =>
+    understand({ generation_config: { thinking_config } }).params.reasoning
+  expect(read({ thinking_budget: 0, include_thoughts: true })).toEqual({ enabled: false })
+  expect(read({ thinking_level: 'LOW' })).toEqual({ effort: 'low', exclude: true })
+})
 
 test.each([
   ['data:image/webp;base64,UklGRg==', { inlineData: { mimeType: 'image/webp', data: 'UklGRg==' } }],

@@ -30,7 +30,7 @@ export function toGeminiCall(
   context: CallContext,
 ): TextCall {
   const fields = toCamel(body)
-  const config = requireValid(GenerationConfig, toCamel(readObject(fields, 'generationConfig')))
+  const config = requireValid(GenerationConfig, readConfig(fields))
   const { tools, searches, others } = readTools(fields)
   return {
     ...buildCallBase(world, actor, body, context),
@@ -57,6 +57,13 @@ function toCamel(object: Json): Json {
   for (const [name, value] of Object.entries(object))
     camel[name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())] = value
   return camel
+}
+
+function readConfig(fields: Json): Json {
+  const config = toCamel(readObject(fields, 'generationConfig'))
+  return isObject(config.thinkingConfig)
+    ? { ...config, thinkingConfig: toCamel(config.thinkingConfig) }
+    : config
 }
 
 const listContents = (contents: GeminiRequest['contents']): GeminiContent[] =>
@@ -247,15 +254,19 @@ const readCalling = (fields: Json): Json =>
 /** The tools of a call without the functions that the model may not call. */
 function listAllowed(fields: Json, tools: Tool[]): Tool[] {
   const { mode, allowedFunctionNames: allowed } = readCalling(fields)
-  if (mode !== 'ANY' || !Array.isArray(allowed) || allowed.length === 0) return tools
+  const isBounded = mode === 'ANY' || mode === VALIDATED
+  if (!isBounded || !Array.isArray(allowed) || allowed.length === 0) return tools
   return tools.filter(tool => tool.type !== 'function' || allowed.includes(tool.name))
 }
 
-const CHOICES = { AUTO: 'auto', ANY: 'required', NONE: 'none', VALIDATED: 'auto' } as const
+const CHOICES = { AUTO: 'auto', ANY: 'required', NONE: 'none' } as const
+
+/** Calls that Google holds to their schemas. Others choose by themselves, as without a mode. */
+const VALIDATED = 'VALIDATED'
 
 function chooseTool(fields: Json): Params {
   const { mode } = readCalling(fields)
-  if (mode == null || mode === 'MODE_UNSPECIFIED') return {}
+  if (mode == null || mode === 'MODE_UNSPECIFIED' || mode === VALIDATED) return {}
   const choice = CHOICES[mode as keyof typeof CHOICES]
   if (choice === undefined)
     throw invalid(
@@ -339,6 +350,7 @@ function readExtra(body: GeminiRequest, fields: Json, config: GenerationConfig):
     Object.fromEntries(kept.map(name => [name, body[name as keyof GeminiRequest]])),
   )
   const { functionCallingConfig: _, ...toolConfig } = toCamel(readObject(fields, 'toolConfig'))
+  if (readCalling(fields).mode === VALIDATED) toolConfig.functionCallingConfig = { mode: VALIDATED }
   if (Object.keys(toolConfig).length > 0) extra.toolConfig = toolConfig
   if (Object.keys(others).length > 0) extra.generationConfig = others
   if (candidateCount != null && candidateCount > 1) extra.n = candidateCount
@@ -365,9 +377,12 @@ const DEEPEST = 128
 function toPlainSchema(schema: Json, depth = 0): Json {
   if (depth > DEEPEST) return schema
   const plain: Json = {}
-  for (const [name, value] of Object.entries(schema)) {
-    if (name === 'type') plain.type = toTypes(value, schema.nullable === true)
+  const isNullable = schema.nullable === true
+  for (const [name, value] of Object.entries(toCamel(schema))) {
+    if (name === 'type') plain.type = toTypes(value, isNullable)
     else if (name === 'nullable' || name === 'propertyOrdering') continue
+    else if (name === 'enum' && isNullable && Array.isArray(value))
+      plain.enum = value.includes(null) ? value : [...value, null]
     else if (COUNTS.has(name)) plain[name] = typeof value === 'string' ? Number(value) : value
     else if (NESTED.has(name) && isObject(value)) plain[name] = toPlainSchema(value, depth + 1)
     else if (LISTS.has(name) && Array.isArray(value))
@@ -381,6 +396,8 @@ function toPlainSchema(schema: Json, depth = 0): Json {
       )
     else plain[name] = value
   }
+  if (isNullable && plain.type === undefined && Array.isArray(plain.anyOf))
+    plain.anyOf = [...plain.anyOf, { type: 'null' }]
   return plain
 }
 
