@@ -1,11 +1,12 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/app/gateway.ts'
-import type { Json } from '../../../src/base/json.ts'
+import { type Json, readObjects } from '../../../src/base/json.ts'
 import type { TextCall } from '../../../src/language/call.ts'
+import type { FinishReason, TextPart } from '../../../src/language/part.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { gemini } from '../../../src/translation/dialects/gemini.ts'
 import { buildRequest } from '../../../src/translation/protocols/gemini/request.ts'
-import { createAnswer, finish, receipt, start } from '../../support/answer.ts'
+import { createAnswer, finish, receipt, start, text } from '../../support/answer.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
 
@@ -94,4 +95,78 @@ test.each([
   const answer = createAnswer<'text'>([start, { type: 'image', choice: 0, url }, finish], [receipt])
   const whole = await gemini.collectResponse(answer, buildTextCall(), {} as never)
   expect(whole).toMatchObject({ candidates: [{ content: { parts: [shown] } }] })
+})
+
+describe('an answer', () => {
+  const choice = 0
+  const collect = async (...parts: TextPart[]) => {
+    const answer = await gemini.collectResponse(
+      createAnswer<'text'>([start, ...parts], [receipt]),
+      buildTextCall(),
+      {} as never,
+    )
+    return readObjects((answer as Json).candidates)[0]
+  }
+
+  test('has the logprobs that were asked for', async () => {
+    const entry = (token: string, logprob: number, top_logprobs: Json[]) => ({
+      ...{ token, logprob, bytes: null, top_logprobs },
+    })
+    const other = { token: 'Ho', logprob: -2, bytes: null }
+    const candidate = await collect(
+      { ...text('Hi'), logprobs: { content: [entry('Hi', -0.5, [other])] } } as TextPart,
+      { ...text('!'), logprobs: { content: [entry('!', -1.5, [])] } } as TextPart,
+      finish,
+    )
+    expect(candidate).toMatchObject({
+      avgLogprobs: -1,
+      logprobsResult: {
+        chosenCandidates: [
+          { token: 'Hi', logProbability: -0.5 },
+          { token: '!', logProbability: -1.5 },
+        ],
+        topCandidates: [{ candidates: [{ token: 'Ho', logProbability: -2 }] }, { candidates: [] }],
+      },
+    })
+  })
+
+  test.each<[FinishReason, string, string]>([
+    ['content_filter', 'RECITATION', 'RECITATION'],
+    ['error', 'MALFORMED_FUNCTION_CALL', 'MALFORMED_FUNCTION_CALL'],
+    ['content_filter', 'refusal', 'SAFETY'],
+    ['error', 'RECITATION', 'OTHER'],
+    ['tool_calls', 'STOP', 'STOP'],
+    ['length', 'max_tokens', 'MAX_TOKENS'],
+  ])('that ended by %s, as its provider has it %s, says %s', async (reason, native, said) => {
+    expect(await collect(text('Hi'), { type: 'finish', choice, reason, native })).toMatchObject({
+      finishReason: said,
+    })
+  })
+
+  test('shows each source once, and what it supports in bytes', async () => {
+    const cite = (url: string, start_index?: number, end_index?: number): TextPart => ({
+      ...{ type: 'annotation', choice },
+      annotation: {
+        type: 'url_citation',
+        url_citation: { url, title: 'A', start_index, end_index },
+      },
+    })
+    const { groundingMetadata } = (await collect(
+      text('Größe: '),
+      text('groß.'),
+      cite('https://a.example', 7, 11),
+      cite('https://b.example'),
+      cite('https://a.example', 0, 5),
+      cite('https://a.example', 5, 500),
+      finish,
+    )) as Json
+    const web = (uri: string) => ({ web: { uri, title: 'A' } })
+    expect(groundingMetadata).toEqual({
+      groundingChunks: [web('https://a.example'), web('https://b.example')],
+      groundingSupports: [
+        { segment: { startIndex: 9, endIndex: 14, text: 'groß' }, groundingChunkIndices: [0] },
+        { segment: { startIndex: 0, endIndex: 7, text: 'Größe' }, groundingChunkIndices: [0] },
+      ],
+    })
+  })
 })

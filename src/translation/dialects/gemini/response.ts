@@ -1,10 +1,19 @@
 import { readDataUrl } from '../../../base/data-url.ts'
 import type { GatewayError } from '../../../base/errors.ts'
-import { isObject, type Json, parseObject, readObject, readString } from '../../../base/json.ts'
+import {
+  isObject,
+  type Json,
+  parseCount,
+  parseObject,
+  readObject,
+  readObjects,
+  readString,
+} from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { FinishReason, ReceiptPart, TextPart } from '../../../language/part.ts'
 import { appendDetail, type ReasoningDetail } from '../../../language/reasoning.ts'
 import { countInputTokens, type Usage } from '../../../language/usage.ts'
+import { readEnd } from '../../protocols/reader.ts'
 import type { AnswerHeader } from '../dialect.ts'
 import { wrapInvalidInput } from '../messages/block-queue.ts'
 import { packDetails } from './signature.ts'
@@ -18,12 +27,36 @@ const FINISHES: Record<FinishReason, string> = {
   error: 'OTHER',
 }
 
+/** Google's words that say more than these. */
+const GOOGLES = new Set([
+  ...[
+    'RECITATION',
+    'BLOCKLIST',
+    'PROHIBITED_CONTENT',
+    'SPII',
+    'LANGUAGE',
+    'MALFORMED_FUNCTION_CALL',
+  ],
+  ...['IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'IMAGE_OTHER', 'NO_IMAGE'],
+  ...['UNEXPECTED_TOOL_CALL', 'TOO_MANY_TOOL_CALLS', 'MISSING_THOUGHT_SIGNATURE'],
+])
+
+/** The provider's own word stays where it is one of Google's for that reason. */
+const nameFinish = ({ reason, native }: Extract<TextPart, { type: 'finish' }>): string =>
+  native !== null && GOOGLES.has(native) && readEnd(native)?.reason === reason
+    ? native
+    : FINISHES[reason]
+
 /** One alternative of an answer while it is read. */
 interface Candidate {
   calls: { index: number; id: string; name: string; input: string }[]
   details: ReasoningDetail[]
-  sources: Json[]
-  finish: FinishReason | null
+  /** What it says, in which sources are cited by where they stand. */
+  said: string
+  sources: Sources
+  /** OpenAI's entries, if the call asks for them. */
+  logprobs: Json[]
+  finish: string | null
 }
 
 /**
@@ -67,7 +100,14 @@ export class GeminiAnswer {
   #find(choice: number): Candidate {
     const known = this.#candidates.get(choice)
     if (known) return known
-    const candidate: Candidate = { calls: [], details: [], sources: [], finish: null }
+    const candidate: Candidate = {
+      calls: [],
+      details: [],
+      said: '',
+      sources: { chunks: [], places: new Map(), cited: [] },
+      logprobs: [],
+      finish: null,
+    }
     this.#candidates.set(choice, candidate)
     return candidate
   }
@@ -112,6 +152,8 @@ function readPart(
   switch (part.type) {
     case 'text-delta':
     case 'refusal-delta':
+      for (const entry of readObjects(part.logprobs?.content)) candidate.logprobs.push(entry)
+      candidate.said += part.text
       return part.text === '' ? null : { text: part.text }
     case 'reasoning-delta':
       for (const detail of part.details) appendDetail(candidate.details, detail)
@@ -131,10 +173,10 @@ function readPart(
         ? null
         : { inlineData: { mimeType: 'audio/pcm', data: part.audio.data } }
     case 'annotation':
-      candidate.sources.push(...readSource(part.annotation))
+      addSource(candidate.sources, part.annotation)
       return null
     case 'finish':
-      candidate.finish ??= part.reason
+      candidate.finish ??= nameFinish(part)
       return null
     default:
       return null
@@ -149,25 +191,89 @@ function renderPicture(url: string): Json {
     : { fileData: { mimeType: 'image/png', fileUri: url } }
 }
 
-function readSource(annotation: unknown): Json[] {
+/** The sources of an answer, each once, and what of its text they support. */
+interface Sources {
+  chunks: Json[]
+  /** Where each stands among them, by its address. */
+  places: Map<string, number>
+  cited: { place: number; start: number; end: number }[]
+}
+
+function addSource({ chunks, places, cited }: Sources, annotation: unknown): void {
   const source = isObject(annotation) ? readObject(annotation, 'url_citation') : {}
   const uri = readString(source.url)
-  return uri === null ? [] : [{ web: { uri, title: readString(source.title) ?? uri } }]
+  if (uri === null) return
+  const place = places.get(uri) ?? chunks.length
+  places.set(uri, place)
+  if (place === chunks.length) chunks.push({ web: { uri, title: readString(source.title) ?? uri } })
+  const [start, end] = [parseCount(source.start_index), parseCount(source.end_index)]
+  if (start !== undefined && end !== undefined && end > start) cited.push({ place, start, end })
+}
+
+/** The most characters of an answer that are said again beside their sources. */
+const MAX_REPEATED = 1024 * 1024
+
+function renderGrounding({ chunks, cited }: Sources, said: string): Json {
+  const countBytes = createByteCounter(said, cited)
+  let repeated = 0
+  const groundingSupports = cited.flatMap(({ place, start, end }) => {
+    repeated += end - start
+    if (end > said.length || repeated > MAX_REPEATED) return []
+    const segment = { startIndex: countBytes(start), endIndex: countBytes(end) }
+    return {
+      segment: { ...segment, text: said.slice(start, end) },
+      groundingChunkIndices: [place],
+    }
+  })
+  return { groundingChunks: chunks, ...(groundingSupports.length > 0 ? { groundingSupports } : {}) }
+}
+
+/** Google counts places in bytes: those of all are counted in one pass. */
+function createByteCounter(said: string, cited: Sources['cited']): (place: number) => number {
+  const places = cited.flatMap(({ start, end }) => [start, end]).sort((one, other) => one - other)
+  const bytes = new Map<number, number>()
+  let [before, sum] = [0, 0]
+  for (const place of places) {
+    sum += Buffer.byteLength(said.slice(before, place))
+    before = place
+    bytes.set(place, sum)
+  }
+  return place => bytes.get(place) ?? 0
 }
 
 function renderEnding(
   index: number,
-  { calls, details, sources, finish }: Candidate,
+  { calls, details, said, sources, logprobs, finish }: Candidate,
   shown: Json[],
 ): Json {
   const parts = [...shown, ...renderCalls(calls, details)]
   return {
     content: { role: 'model', parts },
-    ...(finish === null ? {} : { finishReason: FINISHES[finish] }),
+    ...(finish === null ? {} : { finishReason: finish }),
     index,
-    ...(sources.length > 0 ? { groundingMetadata: { groundingChunks: sources } } : {}),
+    ...(logprobs.length > 0 ? renderLogprobs(logprobs) : {}),
+    ...(sources.chunks.length > 0 ? { groundingMetadata: renderGrounding(sources, said) } : {}),
   }
 }
+
+/** Each token that was chosen, and the alternatives at its place if there are any. */
+function renderLogprobs(entries: Json[]): Json {
+  const chosenCandidates = entries.map(toCandidate)
+  const topCandidates = entries.map(({ top_logprobs }) => ({
+    candidates: readObjects(top_logprobs).map(toCandidate),
+  }))
+  const sum = chosenCandidates.reduce((sum, { logProbability }) => sum + logProbability, 0)
+  const hasOthers = topCandidates.some(({ candidates }) => candidates.length > 0)
+  return {
+    avgLogprobs: sum / entries.length,
+    logprobsResult: { chosenCandidates, ...(hasOthers ? { topCandidates } : {}) },
+  }
+}
+
+const toCandidate = ({ token, logprob }: Json) => ({
+  token: readString(token) ?? '',
+  logProbability: typeof logprob === 'number' ? logprob : 0,
+})
 
 /** What a provider wants back is on the first call, or on an empty text where there is none. */
 function renderCalls(calls: Candidate['calls'], details: ReasoningDetail[]): Json[] {
