@@ -1,11 +1,12 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import type { Gateway } from '../../../src/app/gateway.ts'
-import { type Json, readObjects } from '../../../src/base/json.ts'
+import { type Json, readObject, readObjects } from '../../../src/base/json.ts'
 import type { TextCall } from '../../../src/language/call.ts'
 import type { FinishReason, TextPart } from '../../../src/language/part.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { gemini } from '../../../src/translation/dialects/gemini.ts'
 import { buildRequest } from '../../../src/translation/protocols/gemini/request.ts'
+import { gemini as google } from '../../../src/translation/protocols/gemini.ts'
 import { createAnswer, finish, receipt, start, text } from '../../support/answer.ts'
 import { buildEndpoint, buildTextCall } from '../../support/call.ts'
 import { testGateway } from '../../support/gateway.ts'
@@ -168,5 +169,46 @@ describe('an answer', () => {
         { segment: { startIndex: 0, endIndex: 7, text: 'Größe' }, groundingChunkIndices: [0] },
       ],
     })
+  })
+
+  test('that refuses says so', async () => {
+    const refusal: TextPart = { type: 'refusal-delta', choice, text: 'No.' }
+    expect(await collect(refusal, finish)).toMatchObject({
+      content: { parts: [{ text: 'No.' }] },
+      finishReason: 'SAFETY',
+    })
+  })
+})
+
+describe('what Google’s own tools did', () => {
+  const code = { executableCode: { language: 'PYTHON', code: '6 * 7' } }
+  const result = { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '42' } }
+  const called = { toolCall: { toolType: 'GOOGLE_SEARCH', id: 's1', args: { q: 'a' } } }
+  const found = { toolResponse: { toolType: 'GOOGLE_SEARCH', id: 's1', response: { a: 1 } } }
+  const endpoint = buildEndpoint({ protocol: 'gemini' })
+  const answer = async (parts: Json[]) => {
+    const call = buildTextCall({ dialect: 'gemini' })
+    const body = { candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP' }] }
+    const read = google.parseAnswer(body, call, endpoint)
+    const whole = await gemini.collectResponse(createAnswer(read, [receipt]), call, {} as never)
+    const [candidate] = readObjects((whole as Json).candidates)
+    return readObjects(readObject(candidate ?? {}, 'content').parts)
+  }
+  const sendBack = (parts: Json[]) => {
+    const turns = [...contents, { role: 'model', parts }, ...contents]
+    const { body } = buildRequest(understand({ contents: turns }), endpoint)
+    return readObjects(readObjects(body.contents)[1]?.parts)
+  }
+
+  test('is shown to its clients, who send it back', async () => {
+    const shown = await answer([code, result, called, found, { text: '42' }])
+    expect(shown.slice(0, 5)).toEqual([code, result, called, found, { text: '42' }])
+    expect(sendBack(shown)).toEqual([code, result, called, found, { text: '42' }])
+  })
+
+  test('goes back to Google also if Google showed it', () => {
+    const signed = { ...code, thoughtSignature: 'c2ln' }
+    const parts = [signed, result, called, found, { text: '42' }]
+    expect(sendBack(parts)).toEqual(parts)
   })
 })

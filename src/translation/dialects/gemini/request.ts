@@ -20,7 +20,7 @@ import { buildCallBase, readExtraFields } from '../routing.ts'
 import { readUnknownFields } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { type GeminiContent, GeminiRequest, GenerationConfig } from './schema.ts'
-import { unpackDetails } from './signature.ts'
+import { GOOGLE_FORMAT, unpackDetails } from './signature.ts'
 
 /** Translates a checked body into a call. Throws 400 naming what is none of the API’s. */
 export function toGeminiCall(
@@ -145,19 +145,22 @@ function readModelTurn(parts: Json[], at: number, open: OpenCall[]): Message[] {
   const details: ReasoningDetail[] = []
   const thoughts: string[] = []
   const blocks: Block[] = []
+  const work: ReasoningDetail[] = []
   for (const [i, part] of parts.entries()) {
     const signature = readString(part.thoughtSignature)
     const called = isObject(part.functionCall) ? toCamel(part.functionCall) : null
     const call = called && readCall(called, `call_${at}_${i}`)
-    if (signature) details.push(...unpackDetails(signature, call?.id ?? null))
+    const isWork = readServerWork(part, `server_${at}_${i}`, work)
+    const id = call?.id ?? (isWork ? readString(work.at(-1)?.tool_call_id) : null)
+    if (signature) details.push(...unpackDetails(signature, id))
     if (call) {
       open.push(call)
       blocks.push({ type: 'tool-call', ...call })
     } else if (part.thought === true) thoughts.push(readString(part.text) ?? '')
-    // What Google ran itself comes back in the signature.
-    else if (!part.executableCode && !part.codeExecutionResult && part.text !== '')
-      blocks.push(toBlock(part, `contents.${at}.parts.${i}`))
+    else if (!isWork && part.text !== '') blocks.push(toBlock(part, `contents.${at}.parts.${i}`))
   }
+  // What the gateway has shown comes back in the signature too.
+  if (!details.some(({ type }) => type === SERVER_WORK)) details.push(...work)
   const reasoning: Block[] =
     details.length + thoughts.length === 0
       ? []
@@ -170,6 +173,32 @@ function readModelTurn(parts: Json[], at: number, open: OpenCall[]): Message[] {
         ]
   return [{ role: 'assistant', blocks: [...reasoning, ...blocks] }]
 }
+
+const SERVER_WORK = 'reasoning.server_tool_call'
+
+/** Reads what Google's own tools did, of which only Google's models can make use. */
+function readServerWork(part: Json, id: string, work: ReasoningDetail[]): boolean {
+  const { executableCode, codeExecutionResult, toolCall, toolResponse } = part
+  if (isObject(executableCode))
+    work.push(buildServerWork('code_execution', id, toCamel(executableCode)))
+  else if (isObject(toolCall)) {
+    const called = toCamel(toolCall)
+    const args = isObject(called.args) ? called.args : {}
+    work.push(buildServerWork(readString(called.toolType) ?? '', readString(called.id) ?? id, args))
+  } else {
+    const response = isObject(toolResponse) ? (toCamel(toolResponse).response ?? {}) : undefined
+    const result = codeExecutionResult ?? response
+    const last = work.at(-1)
+    if (!isObject(result)) return false
+    if (last) last.result = JSON.stringify(result)
+  }
+  return true
+}
+
+const buildServerWork = (tool_name: string, tool_call_id: string, args: Json): ReasoningDetail => ({
+  ...{ type: SERVER_WORK, tool_name, tool_call_id, arguments: JSON.stringify(args) },
+  ...{ result: '', format: GOOGLE_FORMAT },
+})
 
 const readCall = (call: Json, otherwise: string) => ({
   id: readString(call.id) || otherwise,

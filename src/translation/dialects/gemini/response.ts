@@ -56,6 +56,7 @@ interface Candidate {
   sources: Sources
   /** OpenAI's entries, if the call asks for them. */
   logprobs: Json[]
+  refused: boolean
   finish: string | null
 }
 
@@ -88,13 +89,13 @@ export class GeminiAnswer {
   }
 
   /** Reads a part. Returns the parts of a content that it shows, and of which alternative. */
-  read(part: TextPart): { choice: number; part: Json } | null {
+  read(part: TextPart): { choice: number; parts: Json[] } | null {
     if (part.type === 'error') this.error ??= part.error
     if (part.type === 'receipt') this.#receipt = part
     if (!('choice' in part)) return null
     const candidate = this.#find(part.choice)
-    const shown = readPart(part, candidate, this.#showsThoughts)
-    return shown && { choice: part.choice, part: shown }
+    const parts = readPart(part, candidate, this.#showsThoughts)
+    return parts.length === 0 ? null : { choice: part.choice, parts }
   }
 
   #find(choice: number): Candidate {
@@ -106,6 +107,7 @@ export class GeminiAnswer {
       said: '',
       sources: { chunks: [], places: new Map(), cited: [] },
       logprobs: [],
+      refused: false,
       finish: null,
     }
     this.#candidates.set(choice, candidate)
@@ -148,39 +150,57 @@ function readPart(
   part: Extract<TextPart, { choice: number }>,
   candidate: Candidate,
   showsThoughts: boolean,
-): Json | null {
+): Json[] {
   switch (part.type) {
-    case 'text-delta':
     case 'refusal-delta':
+      candidate.refused = true
+      candidate.said += part.text
+      return [{ text: part.text }]
+    case 'text-delta':
       for (const entry of readObjects(part.logprobs?.content)) candidate.logprobs.push(entry)
       candidate.said += part.text
-      return part.text === '' ? null : { text: part.text }
+      return part.text === '' ? [] : [{ text: part.text }]
     case 'reasoning-delta':
       for (const detail of part.details) appendDetail(candidate.details, detail)
-      return showsThoughts && part.text !== '' ? { text: part.text, thought: true } : null
+      return [
+        ...(showsThoughts && part.text !== '' ? [{ text: part.text, thought: true }] : []),
+        ...part.details.flatMap(renderServerWork),
+      ]
     case 'tool-call-start':
       candidate.calls.push({ index: part.index, id: part.id, name: part.name, input: '' })
-      return null
+      return []
     case 'tool-call-delta': {
       const call = candidate.calls.findLast(({ index }) => index === part.index)
       if (call) call.input += part.input
-      return null
+      return []
     }
     case 'image':
-      return renderPicture(part.url)
+      return [renderPicture(part.url)]
     case 'audio-delta':
       return part.audio.data === undefined
-        ? null
-        : { inlineData: { mimeType: 'audio/pcm', data: part.audio.data } }
+        ? []
+        : [{ inlineData: { mimeType: 'audio/pcm', data: part.audio.data } }]
     case 'annotation':
       addSource(candidate.sources, part.annotation)
-      return null
+      return []
     case 'finish':
       candidate.finish ??= nameFinish(part)
-      return null
+      return []
     default:
-      return null
+      return []
   }
+}
+
+/** Shows what Google's own tools did, as Google does. */
+function renderServerWork(detail: ReasoningDetail): Json[] {
+  if (detail.type !== 'reasoning.server_tool_call') return []
+  const { tool_name: toolType, tool_call_id: id } = detail
+  const args = parseObject(readString(detail.arguments) ?? '') ?? {}
+  const outcome = parseObject(readString(detail.result) ?? '')
+  if (toolType === 'code_execution')
+    return [{ executableCode: args }, ...(outcome ? [{ codeExecutionResult: outcome }] : [])]
+  const response = outcome ? [{ toolResponse: { toolType, id, response: outcome } }] : []
+  return [{ toolCall: { toolType, id, args } }, ...response]
 }
 
 /** A picture whose bytes cannot be read is shown as its provider gave it. */
@@ -243,13 +263,13 @@ function createByteCounter(said: string, cited: Sources['cited']): (place: numbe
 
 function renderEnding(
   index: number,
-  { calls, details, said, sources, logprobs, finish }: Candidate,
+  { calls, details, said, sources, logprobs, refused, finish }: Candidate,
   shown: Json[],
 ): Json {
   const parts = [...shown, ...renderCalls(calls, details)]
   return {
     content: { role: 'model', parts },
-    ...(finish === null ? {} : { finishReason: finish }),
+    ...(finish === null ? {} : { finishReason: refused ? FINISHES.content_filter : finish }),
     index,
     ...(logprobs.length > 0 ? renderLogprobs(logprobs) : {}),
     ...(sources.chunks.length > 0 ? { groundingMetadata: renderGrounding(sources, said) } : {}),
