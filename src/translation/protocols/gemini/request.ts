@@ -10,7 +10,7 @@ import type { TextCall } from '../../../language/call.ts'
 import type { Params, Reasoning, ResponseFormat } from '../../../language/params.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { pickAnswerToolName } from '../json-answer.ts'
-import { readExtra } from '../native.ts'
+import { isForwarded, isNative, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { toReasoningBudget, toReasoningEffort } from '../reasoning.ts'
 import { offerAllowed } from '../tools.ts'
@@ -98,7 +98,7 @@ const MAX_LOGPROBS = 20
  */
 function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json): Json {
   const { params } = call
-  const { n } = readExtra(call, NATIVE)
+  const { n } = isNative(call, NATIVE) || isForwarded(call) ? call.extra : {}
   const { thinking, supportsPenalties } = getCapabilities(endpoint)
   return omitUndefined({
     ...readObject(readExtra(call, NATIVE), 'generationConfig'),
