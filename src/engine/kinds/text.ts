@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/errors.ts'
+import { isObject, type Json, readObjects } from '../../base/json.ts'
 import { runAtOnce } from '../../base/turns.ts'
 import type { TextCall } from '../../language/call.ts'
 import { TEXT_DIALECTS } from '../../language/dialect.ts'
@@ -92,8 +93,24 @@ async function rewriteNames(params: Params, rewriter: Rewriter): Promise<Params>
   if (isFunctionChoice(tool_choice)) {
     const name = await rewrite(tool_choice.function.name)
     rewritten.tool_choice = { type: 'function', function: { name } }
-  }
+  } else if (isAllowance(tool_choice))
+    rewritten.tool_choice = await rewriteAllowance(tool_choice, rewriter)
   return rewritten
+}
+
+type Allowance = { type: string; allowed_tools: Json }
+
+const isAllowance = (choice: ToolChoice | undefined): choice is Allowance =>
+  isObject(choice) && 'allowed_tools' in choice && isObject(choice.allowed_tools)
+
+// Its own words stay, as `rewriteTool` has it: only what names tools is typed.
+async function rewriteAllowance(choice: Allowance, rewriter: Rewriter): Promise<Allowance> {
+  const { allowed_tools } = choice
+  const tools = await rewriteEach(readObjects(allowed_tools.tools), async ({ type, ...named }) => ({
+    type,
+    ...(await rewriteValue(named, rewriter)),
+  }))
+  return { ...choice, allowed_tools: { ...allowed_tools, tools } }
 }
 
 const isFunctionChoice = (

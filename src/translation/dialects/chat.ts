@@ -1,9 +1,10 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { GatewayError } from '../../base/errors.ts'
+import type { Json } from '../../base/json.ts'
 import { open } from '../../base/schema-builders.ts'
 import type { Answer } from '../../language/answer.ts'
 import type { TextCall } from '../../language/call.ts'
-import type { ReceiptPart, TextPart } from '../../language/part.ts'
+import type { Logprobs, ReceiptPart, TextPart } from '../../language/part.ts'
 import { createFreeReceipt, createTextUsage } from '../../language/usage.ts'
 import { type PresetDraft, pickPresetConfig } from '../../resources/presets/draft.ts'
 import { modernizeRequest, toChatCall } from './chat/request.ts'
@@ -16,7 +17,9 @@ import {
   renderChatError,
   renderChatUsage,
   renderSource,
+  sayInWords,
   toReasoningDetail,
+  toTextLogprobs,
 } from './chat/response.ts'
 import { type ChatMessage, ChatRequest, CompletionRequest } from './chat/schema.ts'
 import { toServerToolDetail } from './chat/server-tool-details.ts'
@@ -41,6 +44,8 @@ export class ChatStreamWriter {
   readonly #begun = new Set<number>()
   readonly #finished = new Set<number>()
   readonly #natives = new Map<number, string>()
+  /** How long the texts of choices are, if they are texts. */
+  readonly #lengths = new Map<number, number>()
   /** Whether the provider sends details, so that none have to be made from bare text. */
   #hasDetails = false
 
@@ -57,7 +62,7 @@ export class ChatStreamWriter {
       events +=
         part.type === 'text-delta' && part.logprobs === undefined && !this.#shape.usesText
           ? this.#renderText(part.choice, part.text)
-          : this.#render(part)
+          : this.#render(this.#shape.usesText ? sayInWords(part) : part)
     return events
   }
 
@@ -147,7 +152,11 @@ export class ChatStreamWriter {
     return `${role}data: ${this.#head}${this.#fingerprint},"choices":[{"index":${choice},"delta":${delta},${rest}}]}\n\n`
   }
 
-  #renderDelta(choice: number, delta: Record<string, unknown>, logprobs: unknown = null): string {
+  #renderDelta(
+    choice: number,
+    delta: Record<string, unknown>,
+    logprobs: Logprobs | null = null,
+  ): string {
     return this.#renderRole(choice) + this.#renderChoice(choice, delta, null, logprobs)
   }
 
@@ -169,12 +178,25 @@ export class ChatStreamWriter {
     index: number,
     delta: Record<string, unknown>,
     finish_reason: string | null,
-    logprobs: unknown,
+    logprobs: Logprobs | null,
   ): string {
     const native_finish_reason = finish_reason === null ? null : (this.#natives.get(index) ?? null)
-    const content = this.#shape.usesText ? { text: delta.content ?? '' } : { delta }
-    const fields = { index, ...content, finish_reason, native_finish_reason, logprobs }
+    const reasons = { finish_reason, native_finish_reason }
+    const fields = this.#shape.usesText
+      ? {
+          index,
+          ...reasons,
+          ...this.#renderTextFields(index, String(delta.content ?? ''), logprobs),
+        }
+      : { index, delta, ...reasons, logprobs }
     return this.#renderEvent(`,"choices":[${JSON.stringify(fields)}]`)
+  }
+
+  // Tokens stand at places in the whole text.
+  #renderTextFields(choice: number, text: string, logprobs: Logprobs | null): Json {
+    const offset = this.#lengths.get(choice) ?? 0
+    this.#lengths.set(choice, offset + text.length)
+    return { text, logprobs: toTextLogprobs(logprobs, offset) }
   }
 
   #renderError(error: GatewayError): string {

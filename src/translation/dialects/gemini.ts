@@ -73,7 +73,7 @@ class GeminiStream implements BegunStream<'text'> {
     const shown = new Map<number, Json[]>()
     for (const part of parts) {
       const read = answer.read(part)
-      if (read) shown.set(read.choice, [...(shown.get(read.choice) ?? []), read.part])
+      if (read) shown.set(read.choice, [...(shown.get(read.choice) ?? []), ...read.parts])
     }
     if (answer.isOver) return this.#writeEnd(answer, shown)
     return shown.size === 0 ? this.#begin() : this.#begin() + this.#writeValue(answer.render(shown))
@@ -108,7 +108,7 @@ async function collectAnswer(answer: Answer<'text'>, call: TextCall): Promise<Js
   for (const batch of await answer.parts.collect())
     for (const part of batch) {
       const one = read.read(part)
-      if (one) addPart(shown, one.choice, one.part)
+      for (const shownPart of one?.parts ?? []) addPart(shown, one?.choice ?? 0, shownPart)
     }
   if (read.error) throw read.error
   if (!read.isWhole) throw BROKEN

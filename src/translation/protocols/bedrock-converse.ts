@@ -468,9 +468,10 @@ function toAnthropicCitation(citation: Json): Json | undefined {
       readString(citation.title),
     )
   const url = readString(readObject(location, 'web').url)
-  return url === null
-    ? undefined
-    : { type: 'web_search_result_location', cited_text, url, title: readString(citation.title) }
+  if (url === null) return undefined
+  // Bedrock has no proof of it that could go back: an empty index says so.
+  const unproven = { type: 'web_search_result_location', encrypted_index: '' }
+  return { ...unproven, cited_text, url, title: readString(citation.title) }
 }
 
 function toAnthropicLocation(

@@ -12,7 +12,7 @@ import { ANSWER_IN_JSON, buildSchemaInstruction, mentionsJson } from './json-ans
 import { type FunctionTool, readExtra, requireFunctionTool } from './native.ts'
 import type { Protocol, UpstreamRequest } from './protocol.ts'
 import { toReasoningBudget } from './reasoning.ts'
-import type { ToolNames } from './tools.ts'
+import { offerAllowed, type ToolNames } from './tools.ts'
 
 /**
  * Builds a chat request of Cohere. Unknown parameters come first, so that none of them can
@@ -32,7 +32,7 @@ export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamReques
       ...renderSampling(call.params),
       ...(format ? { response_format: format } : {}),
       ...renderThinking(call, endpoint),
-      ...renderTools(call, names),
+      ...renderTools(offerAllowed(call), names),
       ...(call.stream ? { stream: true } : {}),
     },
   }

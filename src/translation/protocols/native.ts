@@ -34,11 +34,20 @@ export function readExtra(call: TextCall, native: TextDialect | null = null): Js
   return omitParameters(call.extra, native === 'responses' ? FOREIGN_TO_RESPONSES : FOREIGN)
 }
 
-/** Parameters of the chat API that the Responses API does not have (wire reference C.1). */
-const FOREIGN_TO_RESPONSES = ['structured_outputs', 'x_search_filter', 'store']
+/**
+ * Parameters of the chat API and of its older form that the Responses API does not have (wire
+ * reference C.1; OpenAI API reference, Chat and Completions).
+ */
+const FOREIGN_TO_RESPONSES = [
+  ...['structured_outputs', 'x_search_filter', 'store'],
+  ...['n', 'best_of', 'echo', 'suffix'],
+]
 
-/** Those that no API but OpenAI's has. */
-const FOREIGN = [...FOREIGN_TO_RESPONSES, 'max_tool_calls']
+/** Those that no API but OpenAI's has: others refuse a whole call for one of them. */
+const FOREIGN = [
+  ...FOREIGN_TO_RESPONSES,
+  ...['max_tool_calls', 'safety_identifier', 'prompt_cache_retention'],
+]
 
 /** Returns the parameters without those of these names. */
 export function omitParameters(parameters: Json, names: string[]): Json {

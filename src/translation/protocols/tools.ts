@@ -1,6 +1,14 @@
-import { isObject, type Json, parseObject } from '../../base/json.ts'
+import {
+  isObject,
+  type Json,
+  parseObject,
+  readObject,
+  readObjects,
+  readString,
+} from '../../base/json.ts'
 import { mendEscapes } from '../../base/printable.ts'
 import type { TextCall } from '../../language/call.ts'
+import type { ToolChoice } from '../../language/tool.ts'
 
 /**
  * The names that a provider accepts for tools: which characters, how a name may begin, and how long
@@ -92,6 +100,41 @@ export const toMistralCallId = (id: string): string =>
   /^[a-zA-Z0-9]{9}$/.test(id) ? id : Bun.hash.xxHash64(id).toString(36).padStart(9, '0').slice(-9)
 
 const computeDigest = (text: string) => Bun.hash.crc32(text).toString(16).padStart(8, '0')
+
+/** A choice among several of the tools: their names, and whether one of them must be called. */
+interface Allowance {
+  mode: 'auto' | 'required'
+  names: string[]
+}
+
+/** Reads a choice among several of the tools (`allowed_tools`); null for any other choice. */
+export function readAllowance(toolChoice: ToolChoice | undefined): Allowance | null {
+  if (typeof toolChoice !== 'object' || toolChoice.type !== 'allowed_tools') return null
+  const choice: Json = toolChoice
+  // The chat API nests the list in its own object. The Responses API has it next to `type`.
+  const { mode, tools } = isObject(choice.allowed_tools) ? choice.allowed_tools : choice
+  const names = readObjects(tools).flatMap(
+    tool => readString(tool.name) ?? readString(readObject(tool, 'function').name) ?? [],
+  )
+  return { mode: mode === 'required' ? 'required' : 'auto', names }
+}
+
+/**
+ * Returns the call with no other tools than those that the model may choose among, for providers
+ * that have no such choice.
+ */
+export function offerAllowed(call: TextCall): TextCall {
+  const allowance = readAllowance(call.params.tool_choice)
+  if (!allowance) return call
+  const allowed = call.tools.filter(
+    tool => tool.type === 'function' && allowance.names.includes(tool.name),
+  )
+  return {
+    ...call,
+    tools: allowed.length > 0 ? allowed : call.tools,
+    params: { ...call.params, tool_choice: allowance.mode },
+  }
+}
 
 /**
  * Reads the arguments of an answer's tool call as raw text, which keeps big integers. Some servers

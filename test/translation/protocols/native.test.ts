@@ -81,6 +81,24 @@ test.each<[name: string, protocol: Protocol<'text'>, provider: string, kept: str
   expect(call.extra).toEqual(extra)
 })
 
+/** What only OpenAI's own APIs and servers like them take: others refuse a call for any of it. */
+const OPENAIS = {
+  ...{ n: 2, best_of: 2, echo: true, suffix: 'x' },
+  ...{ safety_identifier: 'x', prompt_cache_retention: '24h' },
+}
+
+test.each<[name: string, protocol: Protocol<'text'>, kept: string[]]>([
+  ['gemini', gemini, []],
+  ['cohere-chat', cohereChat, []],
+  ['bedrock-converse', bedrockConverse, []],
+  ['anthropic-messages', anthropicMessages, []],
+  ['openai-responses', openaiResponses, ['safety_identifier', 'prompt_cache_retention']],
+  ['openai-chat', openaiChat, Object.keys(OPENAIS)],
+])('of OpenAI’s parameters, %s sends what it has', (_, protocol, kept) => {
+  const { body } = protocol.buildRequest(buildTextCall({ extra: OPENAIS }), buildEndpoint())
+  expect(Object.keys(OPENAIS).filter(field => field in body)).toEqual(kept)
+})
+
 test('an object of vLLM’s is sent, though its name is that of a capability', () => {
   const extra = { structured_outputs: { regex: 'a+' } }
   const { body } = openaiChat.buildRequest(buildTextCall({ extra }), buildEndpoint())

@@ -271,6 +271,9 @@ function toParams(body: ChatRequest, thinking: Thinking | null): Params {
   const params: Record<string, unknown> = {}
   for (const name of UNCHANGED_PARAMS) if (body[name] != null) params[name] = body[name]
   requireToolChoice(body)
+  // As the clients of texts ask for them: how many alternatives of each token are shown.
+  if (typeof body.logprobs === 'number')
+    Object.assign(params, { logprobs: true, top_logprobs: body.top_logprobs ?? body.logprobs })
   const max_tokens = body.max_completion_tokens ?? body.max_tokens
   if (max_tokens != null) params.max_tokens = max_tokens
   // Zero is the public API's way to say "no limit".

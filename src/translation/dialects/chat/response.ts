@@ -1,7 +1,7 @@
 import { yieldToEventLoop } from '../../../base/clock.ts'
 import { Base64Pieces } from '../../../base/data-url.ts'
 import type { GatewayError } from '../../../base/errors.ts'
-import { isObject, type Json } from '../../../base/json.ts'
+import { isObject, type Json, readObjects, readString } from '../../../base/json.ts'
 import { toUsd } from '../../../base/money.ts'
 import { PIECES_AT_ONCE } from '../../../base/turns.ts'
 import type { Answer } from '../../../language/answer.ts'
@@ -154,7 +154,8 @@ export async function collectChatResponse(answer: Answer<'text'>, shape: ChatSha
       if (part.type === 'start') start = part
       else if (part.type === 'error') error = part.error
       else if (part.type === 'receipt') receipt = part
-      else if ('choice' in part) getOrAddChoice(choices, part.choice).add(part)
+      else if ('choice' in part)
+        getOrAddChoice(choices, part.choice).add(shape.usesText ? sayInWords(part) : part)
       if (++read % PIECES_AT_ONCE === 0) await yieldToEventLoop()
     }
   }
@@ -231,13 +232,50 @@ function renderChoice(
     index,
     finish_reason: error ? 'error' : (choice.finish?.reason ?? null),
     native_finish_reason: choice.finish?.native ?? null,
-    logprobs: choice.logprobs,
+    logprobs: shape.usesText ? toTextLogprobs(choice.logprobs) : choice.logprobs,
   }
   if (error) rendered.error = renderChatError(error)
   if (shape.usesText) rendered.text = choice.content ?? ''
   else rendered.message = renderMessage(choice, shape)
   return rendered
 }
+
+/** Returns what stands in a text for a part that only messages have. */
+export function sayInWords(part: TextPart): TextPart {
+  switch (part.type) {
+    case 'refusal-delta':
+      return { ...part, type: 'text-delta' }
+    case 'image':
+      return { type: 'text-delta', choice: part.choice, text: `![image](${part.url})` }
+    case 'audio-delta':
+      return { type: 'text-delta', choice: part.choice, text: part.audio.transcript ?? '' }
+    default:
+      return part
+  }
+}
+
+/** Converts logprobs into the form of texts, in which the first token stands at this place. */
+export function toTextLogprobs(logprobs: Logprobs | null, offset = 0): Json | null {
+  if (logprobs === null) return null
+  const entries = readObjects(logprobs.content ?? logprobs.refusal)
+  const tokens = entries.map(({ token }) => readString(token) ?? '')
+  const top = entries.map(({ top_logprobs }) => readObjects(top_logprobs))
+  const text_offset: number[] = []
+  let place = offset
+  for (const token of tokens) {
+    text_offset.push(place)
+    place += token.length
+  }
+  return {
+    tokens,
+    token_logprobs: entries.map(({ logprob }) => logprob ?? null),
+    top_logprobs: top.some(others => others.length > 0) ? top.map(nameLogprobs) : null,
+    text_offset,
+  }
+}
+
+const nameLogprobs = (others: Json[]): Json =>
+  Object.fromEntries(others.map(({ token, logprob }) => [String(token), logprob]))
 
 function renderMessage(
   choice: CollectedChoice,

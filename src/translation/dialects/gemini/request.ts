@@ -20,7 +20,7 @@ import { buildCallBase, readExtraFields } from '../routing.ts'
 import { readUnknownFields } from '../schema.ts'
 import type { DialectWorld } from '../world.ts'
 import { type GeminiContent, GeminiRequest, GenerationConfig } from './schema.ts'
-import { unpackDetails } from './signature.ts'
+import { GOOGLE_FORMAT, unpackDetails } from './signature.ts'
 
 /** Translates a checked body into a call. Throws 400 naming what is none of the API’s. */
 export function toGeminiCall(
@@ -30,7 +30,7 @@ export function toGeminiCall(
   context: CallContext,
 ): TextCall {
   const fields = toCamel(body)
-  const config = requireValid(GenerationConfig, toCamel(readObject(fields, 'generationConfig')))
+  const config = requireValid(GenerationConfig, readConfig(fields))
   const { tools, searches, others } = readTools(fields)
   return {
     ...buildCallBase(world, actor, body, context),
@@ -57,6 +57,13 @@ function toCamel(object: Json): Json {
   for (const [name, value] of Object.entries(object))
     camel[name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())] = value
   return camel
+}
+
+function readConfig(fields: Json): Json {
+  const config = toCamel(readObject(fields, 'generationConfig'))
+  return isObject(config.thinkingConfig)
+    ? { ...config, thinkingConfig: toCamel(config.thinkingConfig) }
+    : config
 }
 
 const listContents = (contents: GeminiRequest['contents']): GeminiContent[] =>
@@ -138,19 +145,22 @@ function readModelTurn(parts: Json[], at: number, open: OpenCall[]): Message[] {
   const details: ReasoningDetail[] = []
   const thoughts: string[] = []
   const blocks: Block[] = []
+  const work: ReasoningDetail[] = []
   for (const [i, part] of parts.entries()) {
     const signature = readString(part.thoughtSignature)
     const called = isObject(part.functionCall) ? toCamel(part.functionCall) : null
     const call = called && readCall(called, `call_${at}_${i}`)
-    if (signature) details.push(...unpackDetails(signature, call?.id ?? null))
+    const isWork = readServerWork(part, `server_${at}_${i}`, work)
+    const id = call?.id ?? (isWork ? readString(work.at(-1)?.tool_call_id) : null)
+    if (signature) details.push(...unpackDetails(signature, id))
     if (call) {
       open.push(call)
       blocks.push({ type: 'tool-call', ...call })
     } else if (part.thought === true) thoughts.push(readString(part.text) ?? '')
-    // What Google ran itself comes back in the signature.
-    else if (!part.executableCode && !part.codeExecutionResult && part.text !== '')
-      blocks.push(toBlock(part, `contents.${at}.parts.${i}`))
+    else if (!isWork && part.text !== '') blocks.push(toBlock(part, `contents.${at}.parts.${i}`))
   }
+  // What the gateway has shown comes back in the signature too.
+  if (!details.some(({ type }) => type === SERVER_WORK)) details.push(...work)
   const reasoning: Block[] =
     details.length + thoughts.length === 0
       ? []
@@ -163,6 +173,32 @@ function readModelTurn(parts: Json[], at: number, open: OpenCall[]): Message[] {
         ]
   return [{ role: 'assistant', blocks: [...reasoning, ...blocks] }]
 }
+
+const SERVER_WORK = 'reasoning.server_tool_call'
+
+/** Reads what Google's own tools did, of which only Google's models can make use. */
+function readServerWork(part: Json, id: string, work: ReasoningDetail[]): boolean {
+  const { executableCode, codeExecutionResult, toolCall, toolResponse } = part
+  if (isObject(executableCode))
+    work.push(buildServerWork('code_execution', id, toCamel(executableCode)))
+  else if (isObject(toolCall)) {
+    const called = toCamel(toolCall)
+    const args = isObject(called.args) ? called.args : {}
+    work.push(buildServerWork(readString(called.toolType) ?? '', readString(called.id) ?? id, args))
+  } else {
+    const response = isObject(toolResponse) ? (toCamel(toolResponse).response ?? {}) : undefined
+    const result = codeExecutionResult ?? response
+    const last = work.at(-1)
+    if (!isObject(result)) return false
+    if (last) last.result = JSON.stringify(result)
+  }
+  return true
+}
+
+const buildServerWork = (tool_name: string, tool_call_id: string, args: Json): ReasoningDetail => ({
+  ...{ type: SERVER_WORK, tool_name, tool_call_id, arguments: JSON.stringify(args) },
+  ...{ result: '', format: GOOGLE_FORMAT },
+})
 
 const readCall = (call: Json, otherwise: string) => ({
   id: readString(call.id) || otherwise,
@@ -247,15 +283,19 @@ const readCalling = (fields: Json): Json =>
 /** The tools of a call without the functions that the model may not call. */
 function listAllowed(fields: Json, tools: Tool[]): Tool[] {
   const { mode, allowedFunctionNames: allowed } = readCalling(fields)
-  if (mode !== 'ANY' || !Array.isArray(allowed) || allowed.length === 0) return tools
+  const isBounded = mode === 'ANY' || mode === VALIDATED
+  if (!isBounded || !Array.isArray(allowed) || allowed.length === 0) return tools
   return tools.filter(tool => tool.type !== 'function' || allowed.includes(tool.name))
 }
 
-const CHOICES = { AUTO: 'auto', ANY: 'required', NONE: 'none', VALIDATED: 'auto' } as const
+const CHOICES = { AUTO: 'auto', ANY: 'required', NONE: 'none' } as const
+
+/** Calls that Google holds to their schemas. Others choose by themselves, as without a mode. */
+const VALIDATED = 'VALIDATED'
 
 function chooseTool(fields: Json): Params {
   const { mode } = readCalling(fields)
-  if (mode == null || mode === 'MODE_UNSPECIFIED') return {}
+  if (mode == null || mode === 'MODE_UNSPECIFIED' || mode === VALIDATED) return {}
   const choice = CHOICES[mode as keyof typeof CHOICES]
   if (choice === undefined)
     throw invalid(
@@ -339,6 +379,7 @@ function readExtra(body: GeminiRequest, fields: Json, config: GenerationConfig):
     Object.fromEntries(kept.map(name => [name, body[name as keyof GeminiRequest]])),
   )
   const { functionCallingConfig: _, ...toolConfig } = toCamel(readObject(fields, 'toolConfig'))
+  if (readCalling(fields).mode === VALIDATED) toolConfig.functionCallingConfig = { mode: VALIDATED }
   if (Object.keys(toolConfig).length > 0) extra.toolConfig = toolConfig
   if (Object.keys(others).length > 0) extra.generationConfig = others
   if (candidateCount != null && candidateCount > 1) extra.n = candidateCount
@@ -365,9 +406,12 @@ const DEEPEST = 128
 function toPlainSchema(schema: Json, depth = 0): Json {
   if (depth > DEEPEST) return schema
   const plain: Json = {}
-  for (const [name, value] of Object.entries(schema)) {
-    if (name === 'type') plain.type = toTypes(value, schema.nullable === true)
+  const isNullable = schema.nullable === true
+  for (const [name, value] of Object.entries(toCamel(schema))) {
+    if (name === 'type') plain.type = toTypes(value, isNullable)
     else if (name === 'nullable' || name === 'propertyOrdering') continue
+    else if (name === 'enum' && isNullable && Array.isArray(value))
+      plain.enum = value.includes(null) ? value : [...value, null]
     else if (COUNTS.has(name)) plain[name] = typeof value === 'string' ? Number(value) : value
     else if (NESTED.has(name) && isObject(value)) plain[name] = toPlainSchema(value, depth + 1)
     else if (LISTS.has(name) && Array.isArray(value))
@@ -381,6 +425,8 @@ function toPlainSchema(schema: Json, depth = 0): Json {
       )
     else plain[name] = value
   }
+  if (isNullable && plain.type === undefined && Array.isArray(plain.anyOf))
+    plain.anyOf = [...plain.anyOf, { type: 'null' }]
   return plain
 }
 

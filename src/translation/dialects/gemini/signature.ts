@@ -11,7 +11,7 @@ import type { ReasoningDetail } from '../../../language/reasoning.ts'
 const PACKED = 'gateway'
 
 /** Google’s own entries (`protocols/gemini`). */
-const GOOGLE_FORMAT = 'google-gemini-v1'
+export const GOOGLE_FORMAT = 'google-gemini-v1'
 
 /** Packs entries into a signature, for the call of this id or for a text. */
 export const packDetails = (details: ReasoningDetail[], call: string | null): string =>

@@ -206,8 +206,11 @@ function toTextBlock({ type, text, cache_control, ...extra }: BlockOfType<'text'
   }
 }
 
-// A source without proof has an empty index, and no provider accepts it back.
-const isProvable = (citation: unknown) => !(isObject(citation) && citation.encrypted_index === '')
+// A source of the web without proof has no index, or an empty one, and no provider accepts it back.
+const isProvable = (citation: unknown) =>
+  !isObject(citation) ||
+  (citation.encrypted_index !== '' &&
+    (citation.type !== 'web_search_result_location' || citation.encrypted_index != null))
 
 function toImageBlock(block: AnthropicImage): Block {
   const { source, cache_control } = block

@@ -1,10 +1,10 @@
-import { isObject, type Json, readObject, readObjects, readString } from '../../../base/json.ts'
+import { isObject, type Json, readObject, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Tool, ToolChoice } from '../../../language/tool.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { type FunctionTool, foreignTool, isNative } from '../native.ts'
 import { hasOnlySearchOptions } from '../protocol.ts'
-import type { ToolNames } from '../tools.ts'
+import { readAllowance, type ToolNames } from '../tools.ts'
 import { getCapabilities, isAnthropic, VERTEX } from './capabilities.data.ts'
 import type { AnswerFormat } from './messages.ts'
 import { NATIVE } from './messages.ts'
@@ -204,11 +204,6 @@ function parseToolChoice(toolChoice: ToolChoice | undefined): ParsedToolChoice {
   const choice: Json = toolChoice
   if (choice.type === 'function')
     return { mode: 'auto', name: readString(readObject(choice, 'function').name), allowed: null }
-  if (choice.type !== 'allowed_tools') return { mode: 'auto', name: null, allowed: null }
-  // The chat API nests the list in its own object. The Responses API has it next to `type`.
-  const { mode, tools } = isObject(choice.allowed_tools) ? choice.allowed_tools : choice
-  const allowed = readObjects(tools).flatMap(
-    tool => readString(tool.name) ?? readString(readObject(tool, 'function').name) ?? [],
-  )
-  return { mode: mode === 'required' ? 'required' : 'auto', name: null, allowed }
+  const allowance = readAllowance(toolChoice)
+  return { mode: allowance?.mode ?? 'auto', name: null, allowed: allowance?.names ?? null }
 }

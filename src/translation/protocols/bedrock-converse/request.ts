@@ -18,7 +18,7 @@ import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
 import { type FunctionTool, leaveOutToolWork, readExtra, requireFunctionTool } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { toReasoningEffort } from '../reasoning.ts'
-import type { ToolNames } from '../tools.ts'
+import { offerAllowed, readAllowance, type ToolNames } from '../tools.ts'
 import { BETAS, getModelFamily, type ModelFamily, resolveModelName } from './capabilities.data.ts'
 import {
   type AnswerFormat,
@@ -286,6 +286,7 @@ const supportsForcedTools = (endpoint: Endpoint): boolean => {
 const requiresToolCall = (call: TextCall, endpoint: Endpoint, format: AnswerFormat): boolean =>
   (format.by === 'tool' ||
     call.params.tool_choice === 'required' ||
+    readAllowance(call.params.tool_choice)?.mode === 'required' ||
     getNamedFunction(call.params.tool_choice) !== null) &&
   supportsForcedTools(endpoint)
 
@@ -295,8 +296,9 @@ const requiresToolCall = (call: TextCall, endpoint: Endpoint, format: AnswerForm
  * contains calls must define tools (translation traps 4, 27), so the tools that were called are
  * listed as removed.
  */
-function renderTools({ call, endpoint, conversation, format }: RequestInputs): ToolFields {
-  const names = createToolNames(call)
+function renderTools({ call: given, endpoint, conversation, format }: RequestInputs): ToolFields {
+  const names = createToolNames(given)
+  const call = offerAllowed(given)
   const offered = listOfferedTools(call, endpoint, format).flatMap(tool =>
     renderToolSpec(tool, endpoint, names),
   )

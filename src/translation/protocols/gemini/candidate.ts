@@ -15,6 +15,7 @@ import {
   type End,
   isWebAddress,
   MAX_CALLS,
+  MAX_HELD,
   type OwnEnds,
   readEnd,
   toUrlCitation,
@@ -56,6 +57,9 @@ export class CandidateReader {
    */
   #entries = 0
   #isThinking = false
+  /** What it says beside the tool that stands for the answer, and whether that was called. */
+  #held = ''
+  #hasAnswered = false
   #finish: string | null = null
   /** Whether it has emitted anything. */
   hasOutput = false
@@ -78,7 +82,7 @@ export class CandidateReader {
     this.#readLogprobs(value, parts)
     parts.push(...this.#citations.readNew(value))
     this.#finish = readString(value.finishReason) ?? this.#finish
-    this.hasOutput ||= parts.length > 0
+    this.hasOutput ||= parts.length > 0 || this.#held !== ''
     return parts
   }
 
@@ -89,6 +93,7 @@ export class CandidateReader {
   finish(): TextPart[] {
     const parts: TextPart[] = []
     this.#endServerCall('', parts)
+    if (this.#held !== '' && !this.#hasAnswered) this.#emitText(this.#held, parts)
     parts.push({ type: 'finish', choice: this.#choice, ...this.#readEnd(), native: this.#finish })
     return parts
   }
@@ -134,9 +139,15 @@ export class CandidateReader {
   }
 
   #readText(content: string, signature: string | null, parts: TextPart[]): void {
-    // If a tool stands for the answer, other text is not part of it.
-    if (content !== '' && this.#context.answerTool === null) this.#emitText(content, parts)
+    // If a tool stands for the answer, other text is not part of it, unless the tool is not called.
+    if (this.#context.answerTool !== null) this.#holdBack(content)
+    else if (content !== '') this.#emitText(content, parts)
     if (signature !== null) this.#emitSignature(signature, null, parts)
+  }
+
+  #holdBack(content: string): void {
+    if (this.#held.length + content.length > MAX_HELD) throw unreadableAnswer()
+    this.#held += content
   }
 
   #emitText(content: string, parts: TextPart[]): void {
@@ -203,8 +214,10 @@ export class CandidateReader {
   #emitCall(value: Json, input: string, signature: string | null, parts: TextPart[]): void {
     const name = readString(value.name) ?? ''
     // The client never sees this call, so its signature could not come back either.
-    if (name === this.#context.answerTool) this.#emitText(input, parts)
-    else if (this.#calls < MAX_CALLS) this.#emitToolCall(value, input, signature, parts)
+    if (name === this.#context.answerTool) {
+      this.#hasAnswered = true
+      this.#emitText(input, parts)
+    } else if (this.#calls < MAX_CALLS) this.#emitToolCall(value, input, signature, parts)
   }
 
   #emitToolCall(value: Json, input: string, signature: string | null, parts: TextPart[]): void {

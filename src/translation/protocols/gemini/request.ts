@@ -10,9 +10,10 @@ import type { TextCall } from '../../../language/call.ts'
 import type { Params, Reasoning, ResponseFormat } from '../../../language/params.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { pickAnswerToolName } from '../json-answer.ts'
-import { readExtra } from '../native.ts'
+import { isForwarded, isNative, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { toReasoningBudget, toReasoningEffort } from '../reasoning.ts'
+import { offerAllowed } from '../tools.ts'
 import {
   type Capabilities,
   getCapabilities,
@@ -28,8 +29,9 @@ import { renderTools } from './tools.ts'
  * Builds a `GenerateContentRequest`. Unknown parameters come first, so that none of them can
  * overwrite a known one.
  */
-export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamRequest {
-  const names = createToolNames(call)
+export function buildRequest(given: TextCall, endpoint: Endpoint): UpstreamRequest {
+  const names = createToolNames(given)
+  const call = offerAllowed(given)
   const format = chooseAnswerFormat(call, endpoint)
   const body: Json = {
     ...readUnknownParameters(call),
@@ -96,7 +98,7 @@ const MAX_LOGPROBS = 20
  */
 function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json): Json {
   const { params } = call
-  const { n } = readExtra(call, NATIVE)
+  const { n } = isNative(call, NATIVE) || isForwarded(call) ? call.extra : {}
   const { thinking, supportsPenalties } = getCapabilities(endpoint)
   return omitUndefined({
     ...readObject(readExtra(call, NATIVE), 'generationConfig'),
@@ -213,7 +215,8 @@ const SCHEMA_FIELD = 'response_format.json_schema.schema'
  * input of a forced function. If the call forces a function of its own, that call is the answer,
  * and its parameters are the only format.
  */
-export function chooseAnswerFormat(call: TextCall, endpoint: Endpoint): AnswerFormat {
+export function chooseAnswerFormat(given: TextCall, endpoint: Endpoint): AnswerFormat {
+  const call = offerAllowed(given)
   const { response_format: format, tool_choice: choice } = call.params
   if (!format || format.type === 'text') return NO_FORMAT
   const capabilities = getCapabilities(endpoint)

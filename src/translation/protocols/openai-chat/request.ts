@@ -16,7 +16,7 @@ import { ANSWER_IN_JSON, buildSchemaInstruction, mentionsJson } from '../json-an
 import { foreignContent, foreignTool, isNative, omitParameters, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
 import { toReasoningEffort } from '../reasoning.ts'
-import { renderInputJson, toMistralCallId } from '../tools.ts'
+import { offerAllowed, renderInputJson, toMistralCallId } from '../tools.ts'
 
 /**
  * Builds an OpenAI chat request for the call. Unknown parameters come first, so that none of them
@@ -24,7 +24,7 @@ import { renderInputJson, toMistralCallId } from '../tools.ts'
  */
 export function buildRequest(clientCall: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { quirks } = endpoint.provider
-  const call = toChatCall(clientCall)
+  const call = fitChoice(toChatCall(clientCall), endpoint)
   const { max_tokens, reasoning, response_format, cache_control, stop, ...otherParams } =
     call.params
   const { tool_choice, parallel_tool_calls, ...params } = otherParams
@@ -59,6 +59,14 @@ export function buildRequest(clientCall: TextCall, endpoint: Endpoint): Upstream
     body: applyParameterQuirks(body, quirks),
   }
 }
+
+/** The providers whose `tool_choice` may be one among several tools. Other servers refuse that. */
+const HAVE_ALLOWANCES = new Set(['openai', 'azure', 'openrouter'])
+
+const fitChoice = (call: TextCall, { provider: { slug } }: Endpoint): TextCall =>
+  typeof call.params.tool_choice !== 'object' || HAVE_ALLOWANCES.has(slug)
+    ? call
+    : offerAllowed(call)
 
 /** The styles of servers that think unasked, and refuse a call without the thought before it. */
 const NEEDS_THOUGHTS = new Set<Quirks['reasoning']>(['thinking', 'enable_thinking'])

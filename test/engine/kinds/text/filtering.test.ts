@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Filtering } from '../../../../src/engine/filtering.ts'
 import { TextFilter } from '../../../../src/engine/kinds/text.ts'
+import { kinds } from '../../../../src/engine/kinds.ts'
 import type { TextPart } from '../../../../src/language/part.ts'
 import { type FilterRule, openFilters } from '../../../../src/limits/filters.ts'
 import { buildTextCall } from '../../../support/call.ts'
@@ -421,4 +422,28 @@ const summary = (parts: TextPart[]) => ({
   text: words(parts),
   thought: parts.map(part => (part.type === 'reasoning-delta' ? part.text : '')).join(''),
   input: parts.map(part => (part.type === 'tool-call-delta' ? part.input : '')).join(''),
+})
+
+test('a choice among several tools names them as they are named by then', async () => {
+  const named = ['find_ada', 'find_bob'].map(name => ({ type: 'function', function: { name } }))
+  const call = buildTextCall({
+    tools: named.map(({ function: { name } }) => ({ type: 'function', name })),
+    params: {
+      tool_choice: {
+        type: 'allowed_tools',
+        allowed_tools: { mode: 'auto', tools: named },
+      } as never,
+    },
+  })
+  const { tools, params } = await kinds.text.filtering.rewriteTexts(call, async ({ pieces }) =>
+    pieces.map(piece => piece.replaceAll('ada', 'x').replaceAll('auto', 'y')),
+  )
+  expect(tools.map(tool => tool.type === 'function' && tool.name)).toEqual(['find_x', 'find_bob'])
+  expect(params.tool_choice as object).toEqual({
+    type: 'allowed_tools',
+    allowed_tools: {
+      mode: 'auto',
+      tools: ['find_x', 'find_bob'].map(name => ({ type: 'function', function: { name } })),
+    },
+  })
 })

@@ -149,9 +149,10 @@ describe('content', () => {
       cited_text: 'a',
     }
     const shown = { ...proven, encrypted_index: '' }
+    const { encrypted_index: _, ...bare } = proven
     expect(
       saidBlocksOf(
-        { type: 'text', text: 'A', citations: [proven, shown] },
+        { type: 'text', text: 'A', citations: [proven, shown, bare] },
         { type: 'text', text: 'B', citations: [shown] },
         { type: 'text', text: 'C', citations: null },
       ),

@@ -297,6 +297,7 @@ describe('a stream', () => {
         },
         citation: {
           type: 'web_search_result_location',
+          encrypted_index: '',
           cited_text: 'said',
           url: 'https://a.example/',
           title: 'A',

@@ -697,3 +697,25 @@ describe('values that cannot be converted to text', () => {
     })
   })
 })
+
+test('words count as the answer if the function that stands for it is not called', () => {
+  const endpoint = buildEndpoint({ protocol: 'gemini', upstreamModel: 'gemini-2.5-flash' })
+  const call = buildTextCall({
+    tools: [{ type: 'function', name: 'f' }],
+    params: {
+      response_format: { type: 'json_schema', json_schema: { name: 'a', schema: {} } } as never,
+    },
+  })
+  const read = (...parts: object[]) =>
+    gemini
+      .parseAnswer(
+        { candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP' }] },
+        call,
+        endpoint,
+      )
+      .flatMap(part => (part.type === 'text-delta' ? part.text : []))
+      .join('')
+  const answer = { functionCall: { name: 'json', args: { a: 1 } } }
+  expect(read({ text: '{"a":' }, { text: '2}' })).toBe('{"a":2}')
+  expect(read({ text: 'Here:' }, answer)).toBe('{"a":1}')
+})
