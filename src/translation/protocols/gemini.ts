@@ -82,14 +82,16 @@ class GenerateContentReader implements Reader<TextPart> {
 
   /**
    * Returns the ends of the alternatives. In a whole answer, an alternative with output is complete
-   * even without a finish reason.
+   * even without a finish reason. One that breaks off within a call is none, whatever its reason.
    */
   finish(isWhole: boolean): TextPart[] {
     if (this.#blockReason !== undefined) return this.#finishBlocked(this.#blockReason)
     const candidates = [...this.#candidates.values()]
     this.complete =
       candidates.length > 0 &&
-      candidates.every(candidate => candidate.hasEnded || (isWhole && candidate.hasOutput))
+      candidates.every(
+        candidate => !candidate.isCut && (candidate.hasEnded || (isWhole && candidate.hasOutput)),
+      )
     return this.complete ? candidates.flatMap(candidate => candidate.finish()) : []
   }
 

@@ -75,6 +75,12 @@ export class CandidateReader {
     return this.#finish !== null
   }
 
+  /** Whether a call has begun, the rest of which is missing, and nothing says why. */
+  get isCut(): boolean {
+    const { reason } = this.#readEnd()
+    return this.#openCalls.length > 0 && (reason === 'stop' || reason === 'tool_calls')
+  }
+
   /** Returns the parts that one event, or the whole answer, contains for this alternative. */
   read(value: Json): TextPart[] {
     const parts: TextPart[] = []

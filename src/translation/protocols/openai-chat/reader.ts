@@ -475,19 +475,20 @@ const readDetails = (details: unknown): Json => (isObject(details) ? details : N
 function readInput(prompt: number, usage: Json): Usage['input'] {
   const details = readDetails(usage.prompt_tokens_details)
   const cache_read = parsePartCount(prompt, findCachedTokens(usage, details))
-  const cache_write = parsePartCount(
-    prompt - cache_read,
-    details.cache_write_tokens ?? details.cache_creation_input_tokens,
+  const written = parsePartCount(prompt - cache_read, findWrittenTokens(details))
+  const cache_write_1h = parsePartCount(
+    written,
+    readDetails(details.cache_creation_token_details).ephemeral_1h_input_tokens,
   )
-  const audio = parsePartCount(prompt - cache_read - cache_write, details.audio_tokens)
-  const video = parsePartCount(prompt - cache_read - cache_write - audio, details.video_tokens)
-  const text = prompt - cache_read - cache_write - audio - video
+  const audio = parsePartCount(prompt - cache_read - written, details.audio_tokens)
+  const video = parsePartCount(prompt - cache_read - written - audio, details.video_tokens)
+  const text = prompt - cache_read - written - audio - video
   const image = parsePartCount(text, details.image_tokens)
   return {
     text: text - image,
     cache_read,
-    cache_write,
-    cache_write_1h: 0,
+    cache_write: written - cache_write_1h,
+    cache_write_1h,
     audio,
     video,
     ...(image > 0 ? { image } : {}),
@@ -502,6 +503,10 @@ const findCachedTokens = (usage: Json, details: Json): unknown =>
   details.cached_tokens ??
   (usage.prompt_token_details as Json | null | undefined)?.cached_tokens ??
   usage.prompt_cache_hit_tokens
+
+// The common name, Alibaba's, LiteLLM's, which also counts those of an hour apart.
+const findWrittenTokens = (details: Json): unknown =>
+  details.cache_write_tokens ?? details.cache_creation_input_tokens ?? details.cache_creation_tokens
 
 function readOutput(prompt: number, completion: number, usage: Json): Usage['output'] {
   const details = readDetails(usage.completion_tokens_details)

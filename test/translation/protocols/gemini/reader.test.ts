@@ -413,6 +413,20 @@ describe('arguments in pieces', () => {
     })
   })
 
+  test('that never end are no answer, unless it says that it was cut', () => {
+    const broken = [
+      chunk([text('Reading.')]),
+      chunk([begun, args(piece('$.path', { stringValue: '/', willContinue: true }))]),
+      chunk([], STOP),
+    ]
+    const reader = gemini.createReader(buildTextCall(), endpoint)
+    for (const event of broken) reader.read(frame(event))
+    expect(reader.end?.()).toEqual([])
+    expect(reader.complete).toBe(false)
+    expect(() => whole(broken)).toThrow(GatewayError)
+    expect(() => whole(broken.slice(0, 2))).toThrow(GatewayError)
+  })
+
   test('accept names that mean something to JavaScript', () => {
     expect(
       calls(

@@ -89,6 +89,25 @@ describe('readUsage', () => {
     })
   })
 
+  test.each([
+    [{ ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 3 }, 2, 3],
+    [{ ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 9 }, 0, 5],
+    [null, 5, 0],
+  ])(
+    'cache writes are read under LiteLLM’s name too, those of an hour apart: %j',
+    (ages, five, hour) => {
+      const details = {
+        cached_tokens: 3,
+        cache_creation_tokens: 5,
+        cache_creation_token_details: ages,
+      }
+      expect(
+        readUsage({ prompt_tokens: 10, completion_tokens: 1, prompt_tokens_details: details })
+          ?.input,
+      ).toMatchObject({ text: 2, cache_read: 3, cache_write: five, cache_write_1h: hour })
+    },
+  )
+
   test('Perplexity’s reasoning is added; that of unknown servers is not', () => {
     const given = {
       prompt_tokens: 33,
