@@ -10,7 +10,7 @@ import {
 import { computeCost, toExactPrices } from '../../../src/resources/prices.ts'
 import { readUsage as anthropic } from '../../../src/translation/protocols/anthropic-messages.ts'
 import { readUsage as bedrock } from '../../../src/translation/protocols/bedrock-converse.ts'
-import { readUsage as cohere } from '../../../src/translation/protocols/cohere-chat/reader.ts'
+import { readUsage as cohere } from '../../../src/translation/protocols/cohere-chat.ts'
 import { readUsage as gemini } from '../../../src/translation/protocols/gemini/usage.ts'
 import { readUsage as openai } from '../../../src/translation/protocols/openai-chat/reader.ts'
 import { readUsage as responses } from '../../../src/translation/protocols/openai-responses/reader.ts'

@@ -24,7 +24,9 @@ import { offerAllowed, renderInputJson, toMistralCallId } from '../tools.ts'
  */
 export function buildRequest(clientCall: TextCall, endpoint: Endpoint): UpstreamRequest {
   const { quirks } = endpoint.provider
-  const call = fitChoice(toChatCall(clientCall), endpoint)
+  const asked = toChatCall(clientCall)
+  const isChoice = typeof asked.params.tool_choice === 'object'
+  const call = isChoice ? fitChoice(asked, endpoint) : asked
   const { max_tokens, reasoning, response_format, cache_control, stop, ...otherParams } =
     call.params
   const { tool_choice, parallel_tool_calls, ...params } = otherParams
@@ -64,9 +66,7 @@ export function buildRequest(clientCall: TextCall, endpoint: Endpoint): Upstream
 const HAVE_ALLOWANCES = new Set(['openai', 'azure', 'openrouter'])
 
 const fitChoice = (call: TextCall, { provider: { slug } }: Endpoint): TextCall =>
-  typeof call.params.tool_choice !== 'object' || HAVE_ALLOWANCES.has(slug)
-    ? call
-    : offerAllowed(call)
+  HAVE_ALLOWANCES.has(slug) ? call : offerAllowed(call)
 
 /** The styles of servers that think unasked, and refuse a call without the thought before it. */
 const NEEDS_THOUGHTS = new Set<Quirks['reasoning']>(['thinking', 'enable_thinking'])

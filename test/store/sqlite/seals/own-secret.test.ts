@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { openMacOfKey } from '../../../../src/base/mac.ts'
 import { type GivenSecret, requireOwnSecret } from '../../../../src/store/own-secret.ts'
 import { openInMemory } from '../../../../src/store/sqlite/migrations.ts'
-import { readSealedData } from '../../../../src/store/sqlite/seals.ts'
+import { readSealedData } from '../../../../src/store/sqlite.ts'
 import { TEST_SECRETS } from '../../../support/ledger.ts'
 
 const given = (more: Partial<GivenSecret> = {}): GivenSecret => ({

@@ -7,7 +7,7 @@ import {
   EventReader,
   parseAnswer,
   readUsage,
-} from '../../../../src/translation/protocols/cohere-chat/reader.ts'
+} from '../../../../src/translation/protocols/cohere-chat.ts'
 import { buildTextCall } from '../../../support/call.ts'
 import { collectParts } from '../../../support/parts.ts'
 
