@@ -106,7 +106,16 @@ const EXCEPTIONS: Record<string, Exceptions[]> = {
     },
   ],
   azure: [UNCOUNTED, CALLS_OF_OPENAI],
-  completions: [UNCOUNTED],
+  completions: [
+    UNCOUNTED,
+    {
+      'openai__openai-image-generation-tool.1': {
+        mode: 'streamed',
+        without: ['text'],
+        why: 'A picture stands in a completion’s text, and beside it elsewhere',
+      },
+    },
+  ],
 }
 
 /** What the form of a dialect, or its own client, has no place for. */
