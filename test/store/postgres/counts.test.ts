@@ -155,6 +155,10 @@ if (await hasPostgres()) {
       return (thrown as GatewayError).status
     }
   }
+  /** Takes what another node returns, which a busy machine may do later than a call waits for it. */
+  const attemptUntilReturned = async (take: () => unknown): Promise<void> => {
+    while ((await attempt(take)) !== 200) await Bun.sleep(10)
+  }
   const count = (statuses: number[], status: number) =>
     statuses.filter(one => one === status).length
   const tally = async (attempts: Promise<number>[]) => {
@@ -240,7 +244,7 @@ if (await hasPostgres()) {
         for (const { counters } of three)
           expect(await attempt(() => counters.take(claim()))).toBe(200)
         for (let i = 3; i < 50; i++)
-          expect(await attempt(() => three[0]?.counters.take(claim()))).toBe(200)
+          await attemptUntilReturned(() => three[0]?.counters.take(claim()))
         for (const { counters } of three)
           expect(await attempt(() => counters.take(claim()))).toBe(429)
       }))
@@ -272,7 +276,7 @@ if (await hasPostgres()) {
         const grants: Grant[] = []
         for (let i = 0; i < 3; i++) grants.push((await first?.counters.take(claim())) as Grant)
         first?.counters.give(grants[0] as Grant, { isUnmade: true })
-        expect(await attempt(() => second?.counters.take(claim()))).toBe(200)
+        await attemptUntilReturned(() => second?.counters.take(claim()))
         expect(await attempt(() => first?.counters.take(claim()))).toBe(429)
       }))
   })
