@@ -605,6 +605,33 @@ describe('a body with', () => {
     expect(stage.heard).toEqual([])
   })
 
+  test.each(['chat', 'responses'] as const)(
+    'a choice among tools of which the call at %s has none is a 400, and one of some is not',
+    async door => {
+      const { ask, stage } = bind(await open(() => say('Hi'), {}))
+      const name = (named: string) =>
+        door === 'chat'
+          ? { type: 'function', function: { name: named } }
+          : { type: 'function', name: named }
+      const choose = (...names: string[]) => {
+        const among = { mode: 'auto', tools: names.map(name) }
+        const tool_choice =
+          door === 'chat'
+            ? { type: 'allowed_tools', allowed_tools: among }
+            : { type: 'allowed_tools', ...among }
+        return ask(door, { tools: [name('look'), name('walk')], tool_choice })
+      }
+      const { status, error } = await choose('lok')
+      expect([status, error?.metadata]).toEqual([
+        400,
+        expect.objectContaining({ field: 'tool_choice' }),
+      ])
+      expect(error?.message).toContain('found lok')
+      expect(stage.heard).toEqual([])
+      expect((await choose('look', 'away')).status).toBe(200)
+    },
+  )
+
   test('a tool that the workspace has disabled is a 403', async () => {
     const { ask, stage } = bind(await open(() => say('Hi'), { tools: [echo] }))
     const { gateway } = stage

@@ -11,6 +11,7 @@ import type { ServerToolRequest, StopCondition } from '../../language/server-too
 import type { FunctionTool, Tool, ToolChoice } from '../../language/tool.ts'
 import { findStandIns, listToolNames } from '../../translation/client-tools.ts'
 import { readServiceName } from '../../translation/dialects/server-tools.ts'
+import { readAllowance } from '../../translation/protocols/tools.ts'
 import type { Restored, ServerTool, ToolFunction, ToolWorld } from '../server-tool.ts'
 import { setTurnAside, ToolLoop } from './loop.ts'
 import type { OfferedFunction } from './use.ts'
@@ -30,7 +31,16 @@ export function offerTools(world: ToolWorld, run: Run): void | Promise<void> {
 /** Throws 400 for a choice of a tool that the call does not ask for. */
 function checkChoice({ config }: ToolWorld, { params, tools, serverTools }: TextCall): void {
   const { tool_choice: choice } = params
-  if (typeof choice !== 'object' || CHOICES.includes(choice.type)) return
+  if (typeof choice !== 'object') return
+  const { names = [] } = readAllowance(choice) ?? {}
+  const isOther = (tool: Tool) => tool.type === 'function' && !names.includes(tool.name)
+  // Providers that have no such choice would be shown all.
+  if (names.length > 0 && tools.length > 0 && !serverTools?.requests.length && tools.every(isOther))
+    throw invalid(
+      `tool_choice: expected tools of this request, found ${names[0]?.slice(0, 100)}`,
+      'tool_choice',
+    )
+  if (CHOICES.includes(choice.type)) return
   const isTool =
     serverTools?.requests.some(request => isNamed(config, request, choice.type)) ||
     tools.some(tool => readType(tool)?.startsWith(choice.type))
