@@ -109,7 +109,12 @@ async function rewriteDetail<D extends Json>(detail: D, rewriter: Rewriter): Pro
     const words = detail[field]
     if (typeof words === 'string') rewritten[field] = await rewriteText(words, rewriter)
   }
-  if (rewritten.text === detail.text && rewritten.summary === detail.summary) return detail
+  // What a provider's own tool was asked and has answered goes back to the model too.
+  for (const field of ['arguments', 'result']) {
+    const words = detail[field]
+    if (typeof words === 'string') rewritten[field] = await rewriteJson(words, rewriter)
+  }
+  if (Object.keys(detail).every(field => rewritten[field] === detail[field])) return detail
   const { signature: _, ...unsigned } = rewritten
   return unsigned as D
 }

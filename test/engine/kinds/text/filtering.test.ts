@@ -447,3 +447,26 @@ test('a choice among several tools names them as they are named by then', async 
     },
   })
 })
+
+test('what a provider’s own tool was asked and has answered is read', async () => {
+  const work = {
+    type: 'reasoning.server_tool_call',
+    tool_name: 'code_execution',
+    tool_call_id: 'c',
+  }
+  const detail = { ...work, arguments: '{"code":"ada"}', result: '{"output":"ada"}' }
+  const call = buildTextCall({
+    messages: [
+      {
+        role: 'assistant',
+        blocks: [{ type: 'reasoning', text: null, details: [detail] }],
+      } as never,
+    ],
+  })
+  const rewritten = await kinds.text.filtering.rewriteTexts(call, async ({ pieces }) =>
+    pieces.map(piece => piece.replaceAll('ada', 'x')),
+  )
+  expect(rewritten.messages[0]?.blocks[0]).toMatchObject({
+    details: [{ ...work, arguments: '{"code":"x"}', result: '{"output":"x"}' }],
+  })
+})
