@@ -225,7 +225,8 @@ function countValues(value: unknown, most: number): number {
 }
 
 // An error at a union only says "none of these". The field that tells its variants apart says which
-// one is meant, or is itself what is wrong. Without one, the variant whose error is deepest says it.
+// one is meant, or is itself what is wrong. Without one, it is the variant of which a list is only
+// too long or too short, and else the one whose error is deepest.
 function findDeepestError(error: ValueError): ValueError {
   const told = isObject(error.value) ? findTag(error.schema) : undefined
   if (told && isObject(error.value)) {
@@ -245,6 +246,8 @@ function findDeepestError(error: ValueError): ValueError {
   const variants = error.errors
     .map(takeFirstErrors)
     .filter(found => !found.some(isDiscriminatorError(error)))
+  const ofLength = variants.find(found => found.length > 0 && found.every(isOfLength))
+  if (ofLength?.[0]) return ofLength[0]
   const below = variants
     .flatMap(([first]) => (first ? findDeepestError(first) : []))
     .filter(found => found.path.length > error.path.length)
@@ -314,6 +317,9 @@ function takeFirstErrors(errors: ValueErrorIterator): ValueError[] {
   return found
 }
 
+const isOfLength = ({ type }: ValueError) =>
+  type === ValueErrorType.ArrayMinItems || type === ValueErrorType.ArrayMaxItems
+
 const computeDepth = (error: ValueError) => error.path.split('/').length
 
 // A variant that fails on its own tag (`role`, `type`) is not the intended one.
@@ -334,10 +340,16 @@ function toSchemaIssue(error: ValueError): SchemaIssue {
   return {
     path,
     expected: describeSchema(error.schema),
-    found: error.schema.type === 'string' ? describeKind(error.value) : describeValue(error.value),
+    found: describeFound(error),
     ...suggest(error.value, listAllWords(error.schema)),
     ...(isTooLong(error.schema, error.value) ? { isTooLong: true } : {}),
   }
+}
+
+// A list of the wrong length is told by its length.
+function describeFound({ type, schema, value }: ValueError): string {
+  if (type === ValueErrorType.ArrayMaxItems && Array.isArray(value)) return `${value.length} items`
+  return schema.type === 'string' ? describeKind(value) : describeValue(value)
 }
 
 /** Whether the value is a text of more characters than any variant of the schema has. */

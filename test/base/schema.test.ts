@@ -136,6 +136,27 @@ describe('findSchemaIssue', () => {
     })
   })
 
+  test('tells a list that is only too long or too short by its length, and not as another list', () => {
+    const input = Type.Union([
+      Type.String(),
+      Type.Array(Type.String(), { minItems: 1, maxItems: 3 }),
+      Type.Array(Type.Integer()),
+    ])
+    const tooLong = { path: '', expected: 'array of 1 to 3 items', found: '4 items' }
+    expect(wrong(input, ['a', 'b', 'c', 'd'])).toEqual(tooLong)
+    expect(wrong(Type.Object({ input }), { input: ['a', 'b', 'c', 'd'] })).toEqual({
+      ...tooLong,
+      path: 'input',
+    })
+    expect(wrong(input, ['a', 2])?.path).toBe('1')
+    const listed = Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 })])
+    expect(wrong(listed, [])).toEqual({
+      path: '',
+      expected: 'array of at least 1 item',
+      found: 'an empty array',
+    })
+  })
+
   test('skips a variant with another tag, even if more of it is missing', () => {
     const Other = Type.Object({
       type: Type.Literal('other'),
