@@ -1,3 +1,4 @@
+import type { GatewayError } from '../../base/errors.ts'
 import {
   getOwn,
   isObject,
@@ -14,7 +15,6 @@ import type { TextPart } from '../../language/part.ts'
 import type { ReasoningDetail } from '../../language/reasoning.ts'
 import { readUnits, type Usage } from '../../language/usage.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
-import { readFailure, readStreamFailure } from './anthropic-messages/failure.ts'
 import {
   createToolNames,
   getReasoningFormat,
@@ -24,7 +24,7 @@ import {
 import { buildRequest, buildVertexRequest, findAnswerTool } from './anthropic-messages/request.ts'
 import { supportsWebSearch } from './anthropic-messages/tools.ts'
 import { checkCalls } from './calls.ts'
-import { unreadableAnswer } from './failure.ts'
+import { readOwnStatus, readProviderError, translateFailure, unreadableAnswer } from './failure.ts'
 import { createJsonAnswerReader, readJsonAnswer } from './json-answer.ts'
 import { isNative } from './native.ts'
 import type { Frame, Protocol, Reader } from './protocol.ts'
@@ -555,3 +555,13 @@ const USAGE_FIELDS = new Set([
   'server_tool_use',
   'iterations',
 ])
+
+/** Returns the error for an HTTP failure. For Vertex, Google answers in its own format. */
+export function readFailure(status: number, body: unknown): GatewayError {
+  return translateFailure(status, readProviderError(body))
+}
+
+/** Returns the error for an `error` event inside a stream, which rarely has a status. */
+export function readStreamFailure(error: unknown): GatewayError {
+  return translateFailure(readOwnStatus(error), readProviderError(error))
+}

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { replaceNativeBlocks } from '../../../../src/engine/kinds/text/native-blocks.ts'
+import { replaceNativeBlocks } from '../../../../src/engine/kinds/text/understanding.ts'
 import type { TextCall } from '../../../../src/language/call.ts'
 import type { Block, Message } from '../../../../src/language/message.ts'
 

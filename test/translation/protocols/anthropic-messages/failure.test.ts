@@ -3,7 +3,7 @@ import type { ErrorType } from '../../../../src/base/errors.ts'
 import {
   readFailure,
   readStreamFailure,
-} from '../../../../src/translation/protocols/anthropic-messages/failure.ts'
+} from '../../../../src/translation/protocols/anthropic-messages.ts'
 
 const body = (type: string, message = 'x') => ({
   type: 'error',
