@@ -62,7 +62,9 @@ class SchemaReducer {
 
   // Vertex accepts nothing beside an `anyOf`, so the other keywords go into each alternative.
   #reduceAlternatives(schema: Json, choices: Json[], reduceInner: (one: unknown) => Json): Json {
-    const { anyOf: _, oneOf: __, type: ___, ...siblings } = schema
+    const { anyOf: _, oneOf: __, type, ...others } = schema
+    // One type for all alternatives; of a list of types each is an alternative.
+    const siblings = typeof type === 'string' ? { type, ...others } : others
     const real = choices.filter(choice => choice.type !== 'null')
     const nullable =
       real.length < choices.length || schema.nullable === true ? { nullable: true } : {}

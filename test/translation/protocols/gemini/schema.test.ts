@@ -149,6 +149,22 @@ describe('the reduced form', () => {
     expect(member({ type: ['null'] })).toEqual({ type: 'string', nullable: true })
   })
 
+  test('gives a type beside alternatives to each that names none', () => {
+    expect(
+      member({ type: 'integer', anyOf: [{ maximum: 3 }, { minimum: 9 }, { type: 'null' }] }),
+    ).toEqual({
+      anyOf: [
+        { type: 'integer', maximum: 3, nullable: true },
+        { type: 'integer', minimum: 9, nullable: true },
+      ],
+    })
+    expect(member({ type: 'array', items: { type: 'number' }, oneOf: [{ minItems: 2 }] })).toEqual({
+      type: 'array',
+      items: { type: 'number' },
+      minItems: 2,
+    })
+  })
+
   test('trap 41: turns null among alternatives into nullable, with nothing beside anyOf', () => {
     expect(member({ anyOf: [{ type: 'integer' }, { type: 'null' }], title: 'T' })).toEqual({
       type: 'integer',
