@@ -48,7 +48,7 @@ export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamReques
     body: {
       ...readExtra(call),
       model: endpoint.upstreamModel,
-      messages: renderMessages(call.messages, instruction, names),
+      messages: renderMessages(call, instruction, names),
       ...(documents.length > 0 ? { documents } : {}),
       ...renderSampling(call.params),
       ...(format ? { response_format: format } : {}),

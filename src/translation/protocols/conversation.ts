@@ -1,4 +1,6 @@
+import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl, Message } from '../../language/message.ts'
+import { isNative } from './native.ts'
 
 /** The result of a tool call. */
 export interface ToolResult {
@@ -15,14 +17,36 @@ export interface ToolResult {
 export interface ConversationMessage {
   role: 'user' | 'assistant'
   blocks: (Block | ToolResult)[]
+  /** The system message that stands after what the user says. */
+  instructions?: Instructions
 }
+
+/** A system message within a conversation, with fields that only its own dialect knows. */
+export interface Instructions {
+  blocks: Block[]
+  extra: Record<string, unknown>
+}
+
+/**
+ * Where a system message goes that comes after the conversation has begun: among the instructions
+ * before it, into what the user says where it stands, or behind that as a message of its own. One
+ * that moves to the front changes the beginning of every later prompt, so that none is cached.
+ */
+export type LaterInstructions = 'first' | 'said' | 'apart'
+
+/**
+ * Tells where later system messages go at providers that have none within a conversation. Clients of
+ * Anthropic's API send them for what holds from there on, many in a conversation.
+ */
+export const placeInstructions = (call: TextCall): LaterInstructions =>
+  isNative(call, 'messages') ? 'said' : 'first'
 
 /**
  * A conversation as most providers want it: the instructions apart, two sides that alternate, and
  * every tool call answered.
  */
 export interface Conversation {
-  /** The content of all system and developer messages, in order, wherever they stood. */
+  /** The content of the system and developer messages before it, in order. */
   system: Block[]
   messages: ConversationMessage[]
 }
@@ -34,13 +58,68 @@ export interface Conversation {
  * that says so, and a result without a call becomes text. Empty texts and messages with nothing but
  * reasoning are left out. Does not change the messages that it is given.
  */
-export function toConversation(messages: Message[]): Conversation {
-  const system = messages
-    .filter(isInstruction)
-    .flatMap(message => message.blocks.filter(isNonEmpty))
+export function toConversation(
+  messages: Message[],
+  later: LaterInstructions = 'first',
+): Conversation {
+  const system: Block[] = []
   const merged: ConversationMessage[] = []
-  for (const message of messages) if (!isInstruction(message)) appendMessage(merged, message)
-  return { system, messages: pairToolCalls(merged.filter(hasContent)) }
+  for (const message of messages)
+    if (!isInstruction(message)) appendMessage(merged, message)
+    else if (later === 'first' || merged.length === 0)
+      for (const block of message.blocks.filter(isNonEmpty)) system.push(block)
+    else if (later === 'said') appendSaid(merged, message.blocks.filter(isNonEmpty))
+    else appendInstructions(merged, message)
+  return { system, messages: pairToolCalls(settleInstructions(merged).filter(hasContent)) }
+}
+
+/** Has the user say instructions, marked as clients of Anthropic's models mark theirs. */
+function appendSaid(merged: ConversationMessage[], blocks: Block[]): void {
+  if (blocks.length > 0)
+    appendMessage(merged, { role: 'user', blocks: blocks.map(markInstruction) })
+}
+
+const markInstruction = (block: Block): Block =>
+  block.type === 'text' && !block.text.includes(MARK)
+    ? { ...block, text: `${MARK}\n${block.text}\n</system-reminder>` }
+    : block
+
+const MARK = '<system-reminder>'
+
+/** Adds instructions to the last message: they go on to the next one of the user (`settleInstructions`). */
+function appendInstructions(merged: ConversationMessage[], { blocks, extra }: Message): void {
+  const last = merged.at(-1)
+  if (last) addInstructions(last, { blocks: blocks.filter(isNonEmpty), extra: extra ?? {} })
+}
+
+function addInstructions(message: ConversationMessage, { blocks, extra }: Instructions): void {
+  const before = message.instructions
+  message.instructions = {
+    blocks: [...(before?.blocks ?? []), ...blocks],
+    extra: { ...before?.extra, ...extra },
+  }
+}
+
+/** Moves instructions behind the user's next words, or has the user say them if there are none. */
+function settleInstructions(merged: ConversationMessage[]): ConversationMessage[] {
+  let waiting: Instructions | undefined
+  for (const message of merged) {
+    const { role, instructions } = message
+    if (role === 'assistant') {
+      waiting = instructions
+      delete message.instructions
+    } else {
+      if (waiting) message.instructions = waiting
+      if (waiting && instructions) addInstructions(message, instructions)
+      waiting = undefined
+      if (message.instructions && !hasContent(message)) {
+        appendSaid([message], message.instructions.blocks)
+        delete message.instructions
+      }
+    }
+  }
+  if (waiting) appendSaid(merged, waiting.blocks)
+  return merged
 }
 
 /**
@@ -104,9 +183,12 @@ function pairToolCalls(messages: ConversationMessage[]): ConversationMessage[] {
       else paired.push(message)
       for (const call of listToolCalls(message)) openCalls.push(call)
     } else {
+      const { instructions } = message
       const blocks = putResultsFirst(message.blocks, openCalls)
       if (last?.role === 'user') appendBlocks(last, blocks)
       else paired.push({ role: 'user', blocks })
+      const added = paired.at(-1)
+      if (instructions && added) addInstructions(added, instructions)
       openCalls = []
     }
   }

@@ -4,7 +4,6 @@ import type { TextCall } from '../../language/call.ts'
 import { TEXT_DIALECTS, type TextDialect } from '../../language/dialect.ts'
 import type { Block, Message } from '../../language/message.ts'
 import type { Tool } from '../../language/tool.ts'
-import type { ToolResult } from './conversation.ts'
 
 /** A call, or a block or tool that the gateway does not know. Both carry their client's dialect. */
 interface HasDialect {
@@ -76,7 +75,7 @@ export const foreignTool = (tool: unknown, position: number): GatewayError =>
   )
 
 /** The error for content that the provider does not support, by its kind. */
-export const foreignContent = (block: Block | ToolResult): GatewayError => {
+export const foreignContent = (block: Block | { type: 'tool-result' }): GatewayError => {
   const kind = block.type === 'other' ? readKind(block.value) : block.type
   return invalid(
     `messages: ${kind} is content that this model’s provider does not take`,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
 import type { Block, Message } from '../../../src/language/message.ts'
 import {
   type ConversationMessage,
@@ -61,6 +62,86 @@ describe('sides', () => {
     toConversation(turns)
     toConversation(turns)
     expect(turns).toEqual(before)
+  })
+})
+
+describe('instructions that come later', () => {
+  const system = (...said: string[]): Message => ({ role: 'system', blocks: said.map(text) })
+  const turnsOf = (messages: ConversationMessage[]) =>
+    messages.flatMap(message => {
+      const { blocks, extra } = message.instructions ?? {}
+      const said = blocks && `system: ${blocks.map(summarize).join(' | ')}`
+      return [line(message), ...(said ? [said] : []), ...(extra?.effort ? ['effort'] : [])]
+    })
+  const placed = (...turns: Message[]) => turnsOf(toConversation(turns, 'apart').messages)
+
+  test('stand apart after what the user says, for models that take them', () => {
+    expect(placed(user('a'), system('b'), assistant(text('c')), user('d'))).toEqual([
+      ...['user: a', 'system: b', 'assistant: c', 'user: d'],
+    ])
+    // Before the user goes on, and before the results of tools.
+    expect(placed(user('a'), assistant(text('b')), system('c', 'd'), user('e'))).toEqual([
+      ...['user: a', 'assistant: b', 'user: e', 'system: c | d'],
+    ])
+    const turns = [user('a'), assistant(call('1')), system('b'), tool('1', 'c'), system('d')]
+    expect(placed(...turns)).toEqual([
+      ...['user: a', 'assistant: #1', 'user: =f#1', 'system: b | d'],
+    ])
+    const effort: Message = { role: 'system', blocks: [], extra: { effort: 'low' } }
+    expect(placed(user('a'), effort)).toEqual(['user: a', 'system: ', 'effort'])
+  })
+
+  test('are said by the user where a system message may not stand', () => {
+    const said = 'user: <system-reminder>\nb\n</system-reminder>'
+    expect(placed(user('a'), assistant(text('c')), system('b'))).toEqual([
+      ...['user: a', 'assistant: c', said],
+    ])
+    expect(placed(user('a'), assistant(text('c')), user(' '), system('b'))).toEqual([
+      ...['user: a', 'assistant: c', said],
+    ])
+  })
+
+  test('are said by the user where they stand, for other models', () => {
+    const turns = [system('0'), user('a'), system('b'), assistant(text('c')), user('d')]
+    const { system: first, messages } = toConversation(turns, 'said')
+    expect(first).toEqual([text('0')])
+    expect(messages.map(line)).toEqual([
+      'user: a | <system-reminder>\nb\n</system-reminder>',
+      ...['assistant: c', 'user: d'],
+    ])
+    const marked = '<system-reminder>b</system-reminder>'
+    expect(toConversation([user('a'), system(marked)], 'said').messages.map(line)).toEqual([
+      `user: a | ${marked}`,
+    ])
+  })
+
+  test('are all there, in order, and where Anthropic takes them', () => {
+    const turn = fc.oneof(
+      fc.constantFrom('user', 'assistant', 'call', 'tool', 'system', 'developer', 'empty'),
+    )
+    fc.assert(
+      fc.property(fc.array(turn, { maxLength: 12 }), kinds => {
+        const turns = kinds.map((kind, i): Message => {
+          if (kind === 'assistant') return assistant(text(`a${i}`))
+          if (kind === 'call') return assistant(call(`${i}`))
+          if (kind === 'tool') return tool(`${i - 1}`, `t${i}`)
+          if (kind === 'empty') return user('')
+          return { role: kind as 'user' | 'system', blocks: [text(`<${kind[0]}${i}>`)] }
+        })
+        const { system: first, messages } = toConversation(turns, 'apart')
+        const roles = turnsOf(messages).map(said => said.split(':')[0])
+        for (const [i, role] of roles.entries())
+          if (role === 'system') {
+            expect(roles[i - 1]).toBe('user')
+            expect([undefined, 'assistant']).toContain(roles[i + 1])
+          }
+        const all = `${first.map(summarize).join()}${turnsOf(messages).join()}`
+        const told = (all.match(/<[sd]\d+>/g) ?? []).join()
+        const given = kinds.flatMap((kind, i) => (/^[sd]/.test(kind) ? `<${kind[0]}${i}>` : []))
+        expect(told).toBe(given.join())
+      }),
+      { numRuns: 300 },
+    )
   })
 })
 

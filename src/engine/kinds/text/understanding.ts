@@ -32,6 +32,7 @@ import {
   REASONING,
   RICH,
 } from '../../../translation/tokenizers/prompt.ts'
+import { applyToolChanges } from '../../../translation/tool-changes.ts'
 import type { Costing } from '../../kind.ts'
 import type { KindDefinition } from '../define-kind.ts'
 import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
@@ -172,9 +173,9 @@ function fitForms(call: TextCall, endpoint: Endpoint, features: number): TextCal
   const hasForms = hasOwnForms(call, features)
   if (!hasForms && call.dialect !== 'responses') return call
   if (isAtHome(call, endpoint)) return fitCompaction(call, endpoint)
-  return hasForms
-    ? replaceNativeBlocks(replaceNativeItems(replaceTools(restoreOwn(call, endpoint), endpoint)))
-    : call
+  if (!hasForms) return call
+  const own = restoreOwn(applyToolChanges(call), endpoint)
+  return replaceNativeBlocks(replaceNativeItems(replaceTools(own, endpoint)))
 }
 
 const restoreOwn = (call: TextCall, { protocol }: Endpoint): TextCall =>

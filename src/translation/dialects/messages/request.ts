@@ -1,6 +1,6 @@
 import { toTextUrl } from '../../../base/data-url.ts'
 import { invalid } from '../../../base/errors.ts'
-import { isObject } from '../../../base/json.ts'
+import { isObject, type Json } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import { separateCallIds } from '../../../language/call-ids.ts'
 import type { Block, Message } from '../../../language/message.ts'
@@ -28,9 +28,10 @@ import { SERVER_TOOL_ID } from './tool-blocks.ts'
 export function toMessagesCall(
   world: DialectWorld,
   actor: Actor,
-  body: MessagesRequest,
+  given: MessagesRequest,
   context: CallContext,
 ): TextCall {
+  const body = declareTools(given)
   const { models = [], fallbacks, metadata } = body
   const { tools, serverTools } = readServerTools(world, actor, body, 'messages')
   const allModels = [...models, ...(fallbacks ?? []).map(fallback => fallback.model)]
@@ -50,6 +51,31 @@ export function toMessagesCall(
     extra: readExtra(body),
     betas: context.betas,
   }
+}
+
+/**
+ * Returns the body with tools that others run among its `tools`, where rules and prices are applied
+ * to them: those that a system message defines (`tool_addition`). What offers them refers to them.
+ */
+function declareTools(body: MessagesRequest): MessagesRequest {
+  const declared: Json[] = []
+  const declare = (block: AnthropicContentBlock): AnthropicContentBlock => {
+    const { type, tool } = block as Json
+    const definition = type === 'tool_addition' && isObject(tool) ? tool.definition : null
+    if (!isObject(definition) || typeof definition.type !== 'string') return block
+    if (definition.type === 'custom') return block
+    declared.push({ ...definition, defer_loading: true })
+    return Object.assign({}, block, { tool: { type: 'tool_reference', name: definition.name } })
+  }
+  const messages = body.messages.map(message =>
+    message.role === 'system' && typeof message.content !== 'string'
+      ? { ...message, content: message.content.map(declare) }
+      : message,
+  )
+  const tools = declared as NonNullable<MessagesRequest['tools']>
+  return declared.length === 0
+    ? body
+    : { ...body, messages, tools: [...(body.tools ?? []), ...tools] }
 }
 
 /** Throws 400 for fallbacks beside `models`, and for more than three (specification E6). */

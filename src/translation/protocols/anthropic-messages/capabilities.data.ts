@@ -27,6 +27,8 @@ export interface Capabilities {
   supportsSchemas: boolean
   /** Whether it continues an answer that the caller began (prefill). */
   supportsPrefill: boolean
+  /** Whether Anthropic's own service takes system messages within its conversation. */
+  supportsSystemTurns: boolean
 }
 
 const EFFORTS = ['low', 'medium', 'high', 'max'] as const
@@ -42,6 +44,7 @@ const NEWEST: Capabilities = {
   supportsForcedTools: false,
   supportsSchemas: true,
   supportsPrefill: false,
+  supportsSystemTurns: false,
 }
 
 const CLAUDE_5: Capabilities = { ...NEWEST, thinkingOff: 'disabled', supportsForcedTools: true }
@@ -74,14 +77,15 @@ export const OTHER_VENDOR: Capabilities = {
 /**
  * Maps the provider's model name, with dots as hyphens, to capabilities. The first match wins.
  * Sources: Anthropic's pages "Models overview", "Extended thinking", "Adaptive thinking", "Effort",
- * "Structured outputs" and the migration guide of each model.
+ * "Structured outputs", "Mid-conversation system messages" and the migration guide of each model.
  */
 const CAPABILITIES: [model: RegExp, capabilities: Capabilities][] = [
   [/claude-sonnet-5-5/, { ...NEWEST, thinkingOff: 'between_tools' }],
-  [/claude-opus-5-5|claude-fable-5-[12]/, NEWEST],
+  [/claude-opus-5-5|claude-fable-5-[12]/, { ...NEWEST, supportsSystemTurns: true }],
   [/claude-haiku-5-5/, CLAUDE_5],
-  [/claude-fable-5/, { ...NEWEST, supportsForcedTools: true }],
-  [/claude-(opus|sonnet)-5(?!-\d)|claude-opus-4-8/, CLAUDE_5],
+  [/claude-fable-5/, { ...NEWEST, supportsForcedTools: true, supportsSystemTurns: true }],
+  [/claude-opus-5(?!-\d)|claude-opus-4-8/, { ...CLAUDE_5, supportsSystemTurns: true }],
+  [/claude-sonnet-5(?!-\d)/, CLAUDE_5],
   // It thinks only on request, and not every host accepts `disabled`.
   [/claude-opus-4-7/, { ...CLAUDE_5, thinkingOff: 'omit' }],
   [/claude-(opus|sonnet)-4-6/, CLAUDE_4_6],

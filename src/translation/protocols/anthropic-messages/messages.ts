@@ -4,7 +4,7 @@ import { isObject, type Json, readString } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
 import type { Block, CacheControl } from '../../../language/message.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import type { Conversation, ToolResult } from '../conversation.ts'
+import type { Conversation, Instructions, ToolResult } from '../conversation.ts'
 import { foreignContent, isNative } from '../native.ts'
 import { filterOwnDetails } from '../reasoning.ts'
 import { fitId, type NameRules, parseInputObject, ToolNames } from '../tools.ts'
@@ -30,13 +30,16 @@ export function renderMessages(
   content: ContentRenderer,
   isPrefilled: boolean,
 ): Json[] {
-  const rendered = messages
-    .map(({ role, blocks }) => ({ role, content: content.renderBlocks(blocks) }))
-    .filter(({ content }) => content.length > 0)
+  const rendered: { role: string; content: Json[] }[] = []
+  for (const { role, blocks, instructions } of messages) {
+    const said = content.renderBlocks(blocks)
+    if (said.length > 0) rendered.push({ role, content: said })
+    if (instructions) rendered.push(content.renderInstructions(instructions))
+  }
   const last = rendered.at(-1)?.content.at(-1)
   // The API refuses a prefill that ends in white space.
   if (isPrefilled && typeof last?.text === 'string') last.text = last.text.trimEnd()
-  return rendered.map(({ role, content }) => ({ role, content: simplifyContent(content) }))
+  return rendered.map(message => ({ ...message, content: simplifyContent(message.content) }))
 }
 
 // A single plain text block is sent as a string, as people write it.
@@ -70,6 +73,11 @@ export class ContentRenderer {
   /** Returns newly created content blocks for the blocks. */
   renderBlocks(blocks: (Block | ToolResult)[]): Json[] {
     return blocks.flatMap(block => this.#renderBlock(block))
+  }
+
+  /** Renders a system message within the conversation. */
+  renderInstructions({ blocks, extra }: Instructions): { role: string; content: Json[] } {
+    return { ...this.#pickOwn(extra), role: 'system', content: this.renderBlocks(blocks) }
   }
 
   #renderBlock(block: Block | ToolResult): Json[] {

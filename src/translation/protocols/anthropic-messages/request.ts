@@ -11,7 +11,13 @@ import type { TextCall } from '../../../language/call.ts'
 import type { Block } from '../../../language/message.ts'
 import type { Tool } from '../../../language/tool.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
+import { applyToolChanges } from '../../tool-changes.ts'
+import {
+  type Conversation,
+  placeInstructions,
+  startWithUser,
+  toConversation,
+} from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
 import { isNative, leaveOutToolWork, omitParameters, readExtra } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
@@ -67,8 +73,12 @@ function renderBetaHeader(call: TextCall, endpoint: Endpoint): Record<string, st
 }
 
 // Unknown parameters come first, so that none of them can overwrite a known one.
-function buildBody(call: TextCall, endpoint: Endpoint): Json {
-  const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, NATIVE)))
+function buildBody(given: TextCall, endpoint: Endpoint): Json {
+  const hasSystemTurns = isAnthropic(endpoint) && getCapabilities(endpoint).supportsSystemTurns
+  const call = hasSystemTurns ? given : applyToolChanges(given)
+  const messages = leaveOutToolWork(call.messages, NATIVE)
+  const later = hasSystemTurns ? 'apart' : placeInstructions(call)
+  const conversation = startWithUser(toConversation(messages, later))
   const format = chooseAnswerFormat(call, endpoint)
   const names = createToolNames(call)
   const content = new ContentRenderer(call, names, getReasoningFormat(endpoint))

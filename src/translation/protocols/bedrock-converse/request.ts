@@ -13,7 +13,12 @@ import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { getCapabilities } from '../anthropic-messages/capabilities.data.ts'
 import { closeSchema, isClosable, toInputSchema } from '../anthropic-messages/schema.ts'
 import { renderSampling, renderThinking } from '../anthropic-messages/thinking.ts'
-import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
+import {
+  type Conversation,
+  placeInstructions,
+  startWithUser,
+  toConversation,
+} from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
 import { type FunctionTool, leaveOutToolWork, readExtra, requireFunctionTool } from '../native.ts'
 import type { UpstreamRequest } from '../protocol.ts'
@@ -40,7 +45,9 @@ export const buildRequest = (call: TextCall, endpoint: Endpoint): UpstreamReques
 
 // Unknown parameters come first, so that none of them can overwrite a known one.
 function buildBody(call: TextCall, endpoint: Endpoint): Json {
-  const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, null)))
+  const conversation = startWithUser(
+    toConversation(leaveOutToolWork(call.messages, null), placeInstructions(call)),
+  )
   const isPrefilled = hasPrefill(conversation, endpoint)
   const format = chooseAnswerFormat(call, endpoint)
   const inputs = { call, endpoint, conversation, format }

@@ -2,8 +2,8 @@ import { decodeMediaText, isDataUrl, parseDataUrl, readCharset } from '../../../
 import { invalid } from '../../../base/errors.ts'
 import { parseObject } from '../../../base/json.ts'
 import type { TextCall } from '../../../language/call.ts'
-import type { Block, Message } from '../../../language/message.ts'
-import { type ToolResult, toConversation } from '../conversation.ts'
+import type { Block } from '../../../language/message.ts'
+import { placeInstructions, type ToolResult, toConversation } from '../conversation.ts'
 import { foreignContent, leaveOutToolWork } from '../native.ts'
 import { type NameRules, renderInputJson, ToolNames } from '../tools.ts'
 
@@ -14,11 +14,12 @@ type CoherePart = Record<string, unknown>
  * Renders the messages. The gateway's own `instruction`, if any, becomes part of the system prompt.
  */
 export function renderMessages(
-  messages: Message[],
+  call: TextCall,
   instruction: string | null,
   names: ToolNames,
 ): CohereMessage[] {
-  const { system, messages: merged } = toConversation(leaveOutToolWork(messages, null))
+  const messages = leaveOutToolWork(call.messages, null)
+  const { system, messages: merged } = toConversation(messages, placeInstructions(call))
   const instructions = [...(instruction === null ? [] : [instruction]), ...listTexts(system)].join(
     '\n\n',
   )

@@ -12,7 +12,12 @@ import type { TextCall } from '../../../language/call.ts'
 import type { Block } from '../../../language/message.ts'
 import type { ReasoningDetail } from '../../../language/reasoning.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import { type ConversationMessage, type ToolResult, toConversation } from '../conversation.ts'
+import {
+  type ConversationMessage,
+  placeInstructions,
+  type ToolResult,
+  toConversation,
+} from '../conversation.ts'
 import { foreignContent } from '../native.ts'
 import { filterOwnDetails } from '../reasoning.ts'
 import { type NameRules, parseInputObject, ToolNames } from '../tools.ts'
@@ -34,7 +39,7 @@ interface RenderOptions {
  * model accepts that.
  */
 export function renderMessages(call: TextCall, endpoint: Endpoint, names: ToolNames): Json {
-  const { system, messages } = toConversation(call.messages)
+  const { system, messages } = toConversation(call.messages, placeInstructions(call))
   const options = { names, capabilities: getCapabilities(endpoint), takesIds: !isVertex(endpoint) }
   const contents = messages
     .map(message => renderContent(message, options))

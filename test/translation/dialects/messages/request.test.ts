@@ -165,6 +165,26 @@ describe('content', () => {
 })
 
 describe('tools', () => {
+  test('of providers that a system message defines are among the call’s, as rules are for those', () => {
+    const search = { type: 'web_search_20260318', name: 'web_search', max_uses: 3 }
+    const own = { name: 'look', input_schema: { type: 'object' } }
+    const add = (definition: object) => ({
+      type: 'tool_addition',
+      tool: { type: 'tool_definition', definition },
+    })
+    const call = callOf({
+      messages: [hi, { role: 'system', content: [add(search), add(own)] }],
+    })
+    expect(call.tools).toEqual([
+      { type: 'other', dialect: 'messages', value: { ...search, defer_loading: true } },
+    ])
+    const reference = { type: 'tool_reference', name: 'web_search' }
+    expect(call.messages[1]?.blocks).toMatchObject([
+      { type: 'other', value: { type: 'tool_addition', tool: reference } },
+      { type: 'other', value: add(own) },
+    ])
+  })
+
   const use = { type: 'tool_use', id: 'toolu_1', name: 'get_weather', input: { city: 'Oslo' } }
 
   test('a call keeps its arguments as raw JSON, and its cache marker', () => {

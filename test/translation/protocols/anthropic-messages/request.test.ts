@@ -127,6 +127,54 @@ describe('the conversation', () => {
     expect(sent({ messages: turns.slice(0, 2) }).system).toBe('a')
   })
 
+  const later = [
+    { role: 'system' as const, blocks: [text('a')] },
+    user('b'),
+    { role: 'system' as const, blocks: [text('c')], extra: { clear_at: 'next_user_message' } },
+    assistant('d'),
+    user('e'),
+  ]
+  const TAKES = [...['claude-opus-4-8', 'claude-opus-5', 'claude-opus-5-5'], 'claude-fable-5']
+
+  test.each([...TAKES, 'claude-fable-5-2'])(
+    '%s gets later instructions where they stand',
+    model => {
+      const turns = [
+        { role: 'user', content: 'b' },
+        { role: 'system', content: 'c', clear_at: 'next_user_message' },
+        ...[
+          { role: 'assistant', content: 'd' },
+          { role: 'user', content: 'e' },
+        ],
+      ]
+      const own = sent({ dialect: 'messages', messages: later }, model)
+      expect(own).toMatchObject({ system: 'a', messages: turns })
+      const chat = sent({ dialect: 'chat', messages: later }, model)
+      expect(chat.messages).toEqual(
+        turns.map(({ role, content }) => ({ role, content }) as Record<string, unknown>),
+      )
+    },
+  )
+
+  test.each([
+    ...['claude-sonnet-5', 'claude-opus-4-7', 'claude-haiku-4-5', 'glm-5', 'claude-opus-9'],
+  ])('%s has the user say what a client of this API sends later', model => {
+    expect(sent({ dialect: 'messages', messages: later }, model)).toMatchObject({
+      system: 'a',
+      messages: [
+        {
+          role: 'user',
+          content: [text('b'), text('<system-reminder>\nc\n</system-reminder>')],
+        },
+        ...[
+          { role: 'assistant', content: 'd' },
+          { role: 'user', content: 'e' },
+        ],
+      ],
+    })
+    expect(sent({ dialect: 'chat', messages: later }, model).system).toEqual([text('a'), text('c')])
+  })
+
   test('sends instructions alone as the user’s message', () => {
     const body = sent({ messages: [{ role: 'system', blocks: [text('a')] }] })
     expect(body.messages).toEqual([{ role: 'user', content: 'a' }])
