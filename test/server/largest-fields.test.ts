@@ -3,8 +3,9 @@ import type { TSchema } from '@sinclair/typebox'
 import { isObject, type Json } from '../../src/base/json.ts'
 import { createApp } from '../../src/server/app.ts'
 import { type DescribedRoute, listDescribedRoutes } from '../../src/server/openapi.ts'
+import { collectGrowth } from '../support/collect.ts'
 import { readThreadCpu } from '../support/cpu.ts'
-import { measureLoopUse } from '../support/event-loop.ts'
+import { measureLoopUse, watchLoop } from '../support/event-loop.ts'
 import { testGateway } from '../support/gateway.ts'
 import { buildSmallest, type LargestCase, listLargestCases } from '../support/largest.ts'
 import {
@@ -33,7 +34,7 @@ const ONLY = process.env.ONLY
 const LONGEST = LONG ? 250 : 1_000
 const MIB = 1024 * 1024
 /** In MiB. */
-const MEMORY = LONG ? 200 : 800
+const MEMORY = LONG ? 200 : 550
 const BOUNDS = { longest: LONGEST, memory: MEMORY }
 /** What a small call is far from, on any machine: a planted bug need not be larger. */
 const SMALL = { longest: 250, memory: 200 }
@@ -170,12 +171,14 @@ async function listHarm(
   cases: Target[],
   send: LoopWorld['send'],
   bounds = BOUNDS,
+  measure: typeof measureRoughly = LONG ? measureLoopUse : measureRoughly,
 ): Promise<string[]> {
   const found: string[] = []
   for (const target of cases) {
     const { path, body } = writeRequest(target)
     const options = { method: target.route.method.toUpperCase(), key: findKey(target) }
-    const { result, longest, memory } = await measureLoopUse(() => send(path, body, options))
+    const call = () => send(path, body, options)
+    const { result, longest, memory } = await measure(call)
     const name = nameCase(target)
     const megabytes = Math.round(memory / MIB)
     if (ONLY) process.stderr.write(`${name}: ${Math.round(longest)} ms, ${megabytes} MB\n`)
@@ -185,6 +188,19 @@ async function listHarm(
     if (megabytes > findBound(name, bounds.memory)) found.push(`${name}: ${megabytes} MB`)
   }
   return found
+}
+
+/**
+ * Measures a call of which others may have left garbage, as to collect it before each takes as long
+ * as most calls. One that collects it itself is measured once more, for the time alone, unless it is
+ * answered otherwise then. Memory that it gave back meanwhile is in the bound of the short run.
+ */
+async function measureRoughly(call: () => ReturnType<LoopWorld['send']>) {
+  collectGrowth()
+  const first = await watchLoop(call)
+  if (first.longest <= LONGEST) return first
+  const again = await measureLoopUse(call)
+  return again.result.status === first.result.status ? { ...again, memory: first.memory } : first
 }
 
 const findBound = (name: string, memory: number): number =>
@@ -224,7 +240,7 @@ test.each(PLANTS)(
       planted.send(path, body, { ...options, key: planted.keys.inference })
     const isDeep = ({ largest }: Target) => largest.name === 'messages[user].x as deep as possible'
     const cases = targets.filter(target => isCall(target) && isDeep(target)).slice(0, 1)
-    const found = await listHarm(cases, call, SMALL)
+    const found = await listHarm(cases, call, SMALL, measureLoopUse)
     expect(found.filter(one => harm.test(one))).not.toEqual([])
   },
   300_000,

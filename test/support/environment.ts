@@ -1,13 +1,17 @@
-import { accessSync, constants, readFileSync, statfsSync } from 'node:fs'
+import { accessSync, chmodSync, constants, mkdtempSync, readFileSync, statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import fc from 'fast-check'
+import { collectGrowth } from './collect.ts'
 import { SEED } from './random.ts'
 
 /**
  * Loaded before every test file (bunfig.toml). Variables that configure providers are removed: a
  * test must neither call a provider with the machine's keys nor depend on them. Properties are
  * checked with the cases of one seed. What `npm test` tells the engine is for the tests alone: the
- * programs that they start are as their users have them. Nothing is collected that need not be at
- * once. Temporary files are in memory where the machine has a file system for that.
+ * programs that they start are as their users have them. Garbage is collected once it takes much
+ * memory. Temporary files are in memory where the machine has a file system for that, in a directory
+ * of this process, which is removed when it ends, however it does.
  */
 const PROVIDER_VARIABLE =
   /^AWS_|_(API_KEY|API_TOKEN|BASE_URL|ENDPOINT)$|^(HF_TOKEN|FAL_KEY|RUNWAYML_API_SECRET)$/
@@ -25,7 +29,21 @@ const MEMORY = '/dev/shm'
 const ENOUGH = 4 * 1024 ** 3
 
 // Hundreds of data directories would have two cores wait for one disk.
-if (process.env.TMPDIR === undefined && hasMemoryFiles()) process.env.TMPDIR = MEMORY
+const place = process.env.TMPDIR === undefined && hasMemoryFiles() ? MEMORY : tmpdir()
+const directory = mkdtempSync(join(place, 'gateway-'))
+// Servers of Postgres run as another user.
+chmodSync(directory, 0o755)
+process.env.TMPDIR = directory
+
+// No handler is called when a process of tests ends, but what another one reads of it ends.
+if (process.platform !== 'win32') {
+  const command = ['/bin/sh', '-c', 'read -r _; rm -rf "$1"', 'sh', directory]
+  const options = { cwd: '/', stdin: 'pipe', stdout: 'ignore', stderr: 'ignore' } as const
+  const remover = Bun.spawn(command, { ...options, detached: true })
+  remover.unref()
+  // It would be collected, and its input end, if nobody kept it.
+  process.once('exit', () => remover.stdin.end())
+}
 
 /** Whether there are files in memory, with room for those of all tests, and programs may be there. */
 function hasMemoryFiles(): boolean {
@@ -42,7 +60,9 @@ function hasMemoryFiles(): boolean {
 
 fc.configureGlobal({ seed: SEED })
 
-// Elysia wants a collection soon after each app that it has made: a server has one, and tests
-// hundreds. What has to be collected before the next line still is.
-const collectNow = Bun.gc
-Bun.gc = isNow => (isNow ? collectNow(true) : 0)
+// Elysia wants a collection soon after each app that it has made, and a gateway one after its first
+// large bodies: a server has one of them, and tests hundreds.
+Bun.gc = isNow => {
+  if (isNow) collectGrowth()
+  return 0
+}

@@ -1,3 +1,4 @@
+import { collectNow } from './collect.ts'
 import { readThreadCpu } from './cpu.ts'
 
 /** What some work did to everyone else. */
@@ -21,7 +22,8 @@ export async function measureLoopUse<Result>(
   return watchLoop(work)
 }
 
-async function watchLoop<Result>(work: () => Promise<Result>): Promise<LoopUse<Result>> {
+/** As `measureLoopUse`, but what others have left is not collected before: it may be meanwhile. */
+export async function watchLoop<Result>(work: () => Promise<Result>): Promise<LoopUse<Result>> {
   const idle = process.memoryUsage.rss()
   let [longest, peak] = [0, idle]
   let last = readThreadCpu()
@@ -71,6 +73,6 @@ let collected = 0
 /** Collects what was left by others, whose collection would count as a case's own time. */
 function collectGarbage(): void {
   if (process.memoryUsage().heapUsed - collected < MOST_GARBAGE) return
-  Bun.gc(true)
+  collectNow()
   collected = process.memoryUsage().heapUsed
 }

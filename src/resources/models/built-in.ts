@@ -43,9 +43,20 @@ export function createBuiltInReader(
 ): () => BuiltInModels {
   let builtIn: BuiltInModels | undefined
   return () => {
-    builtIn ??= installed ? readNewer(readBuiltIn(), installed) : readBuiltIn()
+    builtIn ??= installed ? readNewer(shareBuiltIn(), installed) : shareBuiltIn()
     return builtIn
   }
+}
+
+let shared: WeakRef<BuiltInModels> | undefined
+
+// All gateways of a process serve by one copy. It is not kept where all serve by installed data.
+function shareBuiltIn(): BuiltInModels {
+  const known = shared?.deref()
+  if (known) return known
+  const builtIn = readBuiltIn()
+  shared = new WeakRef(builtIn)
+  return builtIn
 }
 
 /**

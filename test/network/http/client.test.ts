@@ -21,6 +21,7 @@ import {
   openHttpClient,
 } from '../../../src/network/egress.ts'
 import { type IncomingResponse, MalformedResponse } from '../../../src/network/http/exchange.ts'
+import { collectNow } from '../../support/collect.ts'
 import { startFullListener } from '../../support/full-listener.ts'
 import {
   body,
@@ -890,7 +891,7 @@ describe('U-21 a compressed answer', () => {
   test('that grows to 200 MiB stops at the cap', async () => {
     const bomb = await bombOf(200)
     upstream.plan(gzipped(bomb))
-    Bun.gc(true)
+    collectNow()
     const before = process.memoryUsage.rss()
     let seen = 0
     let largest = 0

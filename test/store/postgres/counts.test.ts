@@ -22,6 +22,7 @@ import type { Rate } from '../../../src/limits/rates.ts'
 import { getOperator } from '../../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../../src/resources/default-guardrail.ts'
 import { createKey } from '../../../src/resources/keys.ts'
+import { createWorkspace } from '../../../src/resources/workspaces.ts'
 import { createApp } from '../../../src/server/app.ts'
 import { createMemoryBlobs } from '../../../src/store/blobs/memory.ts'
 import { connect } from '../../../src/store/postgres/connection.ts'
@@ -856,16 +857,20 @@ if (await hasPostgres()) {
     type Served = Awaited<ReturnType<typeof serve>>
 
     /** Opens three servers, and makes a key that all know. */
-    async function serveThree(limits: object): Promise<[Served[], string]> {
+    /** Serves at three nodes, and makes a key in a workspace that has had no calls. */
+    async function serveThree(limits: object) {
       const three = [
         await serve({ limits }, 0),
         await serve({ limits }, 18 * 3_600_000),
         await serve({ limits }, 0),
       ]
       const [first] = three as [Served]
-      const made = await createKey(first.gateway, getOperator(first.gateway), { name: 'k' })
+      const operator = getOperator(first.gateway)
+      const team = { name: 'Team', slug: `team-${++keys}` }
+      const { id: workspace_id } = (await createWorkspace(first.gateway, operator, team)).data
+      const made = await createKey(first.gateway, operator, { name: 'k', workspace_id })
       for (const { gateway } of three) await gateway.catchUp()
-      return [three, made.key]
+      return [three, made.key, workspace_id] as const
     }
 
     const ask = ({ app }: Served, plaintext: string, path: string, body?: object) =>
@@ -913,10 +918,10 @@ if (await hasPostgres()) {
 
     test('hold a workspace to the rates of its guardrail together, and say where it stands', () =>
       withinMinute(async () => {
-        const [three, plaintext] = await serveThree({})
+        const [three, plaintext, workspace_id] = await serveThree({})
         const [first, ahead] = three as [Served, Served]
         const rates = { requests_per_minute: 10, tokens_per_minute: 1_000_000 }
-        const id = getDefaultGuardrailId(first.gateway.memory.owner.workspace_id)
+        const id = getDefaultGuardrailId(workspace_id)
         await updateGuardrail(first.gateway, getOperator(first.gateway), id, rates)
         for (const { gateway } of three) await gateway.catchUp()
         const answers: Response[] = []
