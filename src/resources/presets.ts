@@ -244,7 +244,7 @@ export async function updatePreset(
   const entry = auditPreset(world, actor, before, { ...before, ...change })
   const write = () => world.store.presets.update(preset.id, change, entry)
   const changed = await world.memory.presets.change(buildPresetName(preset), overlay(change), write)
-  return { data: requireFound(changed, 'Preset') }
+  return { data: showDesignated(requireFound(changed, 'Preset')) }
 }
 
 /**

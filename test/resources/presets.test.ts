@@ -661,6 +661,7 @@ describe('credentials in a preset', () => {
     const texts = [
       await createPreset(gateway, operator, 'p', { system_prompt, config }),
       getPreset(gateway, operator, 'p'),
+      await updatePreset(gateway, operator, 'p', { status: 'active' }),
       await listPresetVersions(gateway, operator, 'p', {}),
       await getPresetVersion(gateway, operator, 'p', '1'),
       listPresets(gateway, operator, {}),

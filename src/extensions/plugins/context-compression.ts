@@ -7,6 +7,7 @@ import { ContextCompression } from '../../translation/dialects/plugin-entries.ts
 import { boundTokens, computePromptBound } from '../../translation/tokenizers/prompt.ts'
 import { estimateByRuleOfThumb } from '../../translation/tokenizers/rule-of-thumb.ts'
 import type { FittedCall, Plugin } from '../plugin.ts'
+import { cutMarkedMiddle } from '../tools/untrusted-text.ts'
 
 /** The most that may be left of a conversation. */
 interface Room {
@@ -123,7 +124,7 @@ function takeWhileFits(units: Unit[], room: Room): Unit[] {
   return taken
 }
 
-const MARK = '\n[…]\n'
+const GAP = '\n[…]\n'
 
 /** A shorter text is not cut, in characters. */
 const LEAST_TEXT = 200
@@ -167,16 +168,10 @@ function cutMessage(message: Message, most: number): Message {
     ...message,
     blocks: message.blocks.map(block =>
       block.type === 'text' && block.text.length > most
-        ? { ...block, text: cutMiddle(block.text, most) }
+        ? { ...block, text: cutMarkedMiddle(block.text, most, GAP) }
         : block,
     ),
   }
-}
-
-// A character of two units is not cut in half.
-function cutMiddle(text: string, most: number): string {
-  const half = Math.max(Math.floor((most - MARK.length) / 2), 1)
-  return (text.slice(0, half) + MARK + text.slice(text.length - half)).toWellFormed()
 }
 
 /** The only engine: what is in the middle of a conversation is left out first. */

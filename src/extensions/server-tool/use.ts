@@ -8,6 +8,7 @@ import type { Run } from '../../engine/run.ts'
 import { nameBound } from '../../engine/tree.ts'
 import type { ServerToolRequest } from '../../language/server-tools.ts'
 import type { ServerTool, ToolInvocation, ToolResult, ToolWorld } from '../server-tool.ts'
+import { cutMarkedText } from '../tools/untrusted-text.ts'
 import type { PendingCall } from './turn.ts'
 
 /** A function that a model is shown for one of the gateway's own tools. */
@@ -206,6 +207,4 @@ async function awaitUnlessEnded(
 }
 
 const cut = (result: ToolResult, most: number): ToolResult =>
-  result.text.length <= most
-    ? result
-    : { ...result, text: `${result.text.slice(0, most)}\n[The rest was cut off.]` }
+  result.text.length <= most ? result : { ...result, text: cutMarkedText(result.text, most) }

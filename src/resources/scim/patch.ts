@@ -54,17 +54,35 @@ function parseOperation(operation: unknown, i: number): Operation {
 
 /**
  * Applies the operations to a copy of the resource, all or none. Only names of the schema are ever
- * written. Throws 400: `invalidPath`, `invalidValue`, `noTarget`, and `mutability` for a read-only
- * attribute.
+ * written. Throws 400: `invalidPath`, `invalidValue`, `noTarget`, `tooMany` where that takes too
+ * long, and `mutability` for a read-only attribute.
  */
 export function applyPatch(type: ResourceType, resource: Json, operations: Operation[]): Json {
-  const draft = structuredClone(resource)
+  const { members, ...rest } = resource
+  const patch = { type, draft: structuredClone(rest), members: readMembers(members), reads: 0 }
   for (const { op, path, value } of operations) {
-    if (path === undefined) applyWhole(type, draft, { op, value })
-    else applyOperation(type, draft, { op, value, target: resolveWritablePath(type, path) })
+    if (path === undefined) applyWhole(patch, { op, value })
+    else applyOperation(patch, { op, value, target: resolveWritablePath(patch, path) })
   }
-  return validateResource(type, draft)
+  const left = Array.from(patch.members, value => ({ value }))
+  return validateResource(type, left.length === 0 ? patch.draft : { ...patch.draft, members: left })
 }
+
+/** A patch that is being applied. */
+interface Patch {
+  type: ResourceType
+  draft: Json
+  /**
+   * The ids of a group's members, of which nothing else is kept. There are very many, and many
+   * operations, of which none may read all of them only to find one.
+   */
+  members: Set<string>
+  /** How many comparisons it has taken so far. */
+  reads: number
+}
+
+const readMembers = (members: unknown): Set<string> =>
+  new Set(readObjects(members).flatMap(({ value }) => readString(value) ?? []))
 
 /** What an operation does to a value, apart from where. */
 type ValueChange = Pick<Operation, 'op' | 'value'>
@@ -78,19 +96,21 @@ interface ResolvedOperation extends ValueChange {
  * Applies an operation without a path, whose value names the attributes. Okta repeats the id there,
  * which is no change.
  */
-function applyWhole(type: ResourceType, draft: Json, { op, value }: ValueChange): void {
+function applyWhole(patch: Patch, { op, value }: ValueChange): void {
   if (op === 'remove') throw refused('noTarget', 'path: expected what to remove')
   if (!isObject(value))
     throw refused('invalidValue', 'value: expected an object where no path is given')
   for (const [path, member] of Object.entries(value)) {
-    const target = tryResolvePath(type, path)
+    countReads(patch, path.length / CHARACTERS_PER_READ)
+    const target = tryResolvePath(patch.type, path)
     if (target && target.attribute?.mutability !== 'readOnly')
-      applyOperation(type, draft, { op, value: member, target })
+      applyOperation(patch, { op, value: member, target })
   }
 }
 
-function resolveWritablePath(type: ResourceType, path: string): ResolvedPath {
-  const target = resolvePath(type, parsePath(path))
+function resolveWritablePath(patch: Patch, path: string): ResolvedPath {
+  countReads(patch, path.length / CHARACTERS_PER_READ)
+  const target = resolvePath(patch.type, parsePath(path))
   if (!target) throw refused('invalidPath', 'path: expected an attribute of the schema')
   if (
     [target.attribute, target.subAttribute].some(attribute => attribute?.mutability === 'readOnly')
@@ -99,33 +119,107 @@ function resolveWritablePath(type: ResourceType, path: string): ResolvedPath {
   return target
 }
 
-function applyOperation(type: ResourceType, draft: Json, operation: ResolvedOperation): void {
+function applyOperation(patch: Patch, operation: ResolvedOperation): void {
   const { attribute, extension } = operation.target
-  if (!attribute) applyToExtension(type, draft, extension ?? '', operation)
-  else if (isStored(attribute)) applyToAttribute(draft, attribute, operation)
+  if (!attribute) applyToExtension(patch, extension ?? '', operation)
+  else if (isStored(attribute)) applyToAttribute(patch, attribute, operation)
 }
 
-function applyToAttribute(draft: Json, attribute: Attribute, operation: ResolvedOperation): void {
+function applyToAttribute(patch: Patch, attribute: Attribute, operation: ResolvedOperation): void {
+  const { draft } = patch
   const { extension } = operation.target
-  const holder = extension === null ? draft : ensureObject(draft, extension)
   // Null means no value (RFC 7643, 2.5).
   const change = operation.value === null ? { ...operation, op: 'remove' as const } : operation
-  if (attribute.multiValued) applyToList(holder, attribute, change)
+  const holder = extension === null ? draft : ensureObject(draft, extension)
+  if (attribute.name === 'members') applyToMembers(patch, attribute, change)
+  else if (attribute.multiValued) applyToList(patch, { holder, attribute }, change)
   else applyToSingle(holder, attribute, change)
   if (extension !== null && Object.keys(holder).length === 0) delete draft[extension]
 }
 
-function applyToExtension(
-  type: ResourceType,
-  draft: Json,
-  extension: string,
-  { op, value }: ValueChange,
-): void {
-  if (op === 'remove' || value === null) delete draft[extension]
+function applyToExtension(patch: Patch, extension: string, { op, value }: ValueChange): void {
+  if (op === 'remove' || value === null) delete patch.draft[extension]
   else if (!isObject(value)) throw refused('invalidValue', `${extension}: expected an object`)
   else
     for (const [name, member] of Object.entries(value))
-      applyWhole(type, draft, { op, value: { [`${extension}:${name}`]: member } })
+      applyWhole(patch, { op, value: { [`${extension}:${name}`]: member } })
+}
+
+function applyToMembers(patch: Patch, attribute: Attribute, operation: ResolvedOperation): void {
+  const { matchesValue, subAttribute } = operation.target
+  if (subAttribute && !isStored(subAttribute)) return
+  if (matchesValue || subAttribute) changeMatchingMembers(patch, attribute, operation)
+  else changeMembers(patch.members, attribute, operation)
+}
+
+function changeMembers(members: Set<string>, attribute: Attribute, { op, value }: ValueChange) {
+  // Azure AD removes members by `path: "members"` and a list of them in `value`.
+  const ids = readMembers(toStoredValue(attribute, value))
+  if (op === 'replace' || (op === 'remove' && (value === undefined || value === null)))
+    members.clear()
+  for (const id of ids)
+    if (op === 'remove') members.delete(id)
+    else members.add(id)
+}
+
+function changeMatchingMembers(
+  patch: Patch,
+  attribute: Attribute,
+  { op, value, target }: ResolvedOperation,
+): void {
+  const { subAttribute } = target
+  const matching = selectMembers(patch, target)
+  if (op !== 'remove' && matching.length === 0) buildFromFilter(target, attribute)
+  for (const id of matching) patch.members.delete(id)
+  if (op === 'remove') return
+  const changed = subAttribute
+    ? { [subAttribute.name]: toStoredSingle(subAttribute, value) }
+    : toStoredSingle(attribute, value)
+  for (const id of readMembers([changed])) patch.members.add(id)
+}
+
+/** Selects members by a filter, of one by its id without reading the others. */
+function selectMembers(patch: Patch, { filter, matchesValue }: ResolvedPath): string[] {
+  const { members } = patch
+  const ids = filter && listIds(filter)
+  if (ids) return ids.filter(id => members.has(id))
+  countReads(patch, members.size * (filter ? countComparisons(filter) : 1))
+  return [...members].filter(value => matchesValue?.({ value }) !== false)
+}
+
+/** Returns the ids in a filter that selects nothing but members with those ids; null for others. */
+function listIds(filter: ScimFilter): string[] | null {
+  if (filter.op === 'or') {
+    const all = filter.filters.map(listIds)
+    return all.every(ids => ids !== null) ? all.flat() : null
+  }
+  return filter.op === 'eq' &&
+    filter.path.name.toLowerCase() === 'value' &&
+    typeof filter.value === 'string'
+    ? [filter.value]
+    : null
+}
+
+/**
+ * How many comparisons the filters and lists of one patch may take: they last a tenth of a second, in
+ * which everybody else waits.
+ */
+const MOST_READS = 1_000_000
+
+/** Throws 400 `tooMany` when a patch has taken too many comparisons. */
+function countReads(patch: Patch, reads: number): void {
+  patch.reads += reads
+  if (patch.reads > MOST_READS)
+    throw refused('tooMany', 'Operations: expected fewer that read all values, or shorter paths')
+}
+
+/** Parsing takes as long as a comparison for so many characters. */
+const CHARACTERS_PER_READ = 4
+
+function countComparisons(filter: ScimFilter): number {
+  if ('filters' in filter)
+    return filter.filters.reduce((sum, one) => sum + countComparisons(one), 0)
+  return filter.op === 'not' ? countComparisons(filter.filter) : 1
 }
 
 function applyToSingle(
@@ -144,8 +238,19 @@ function applyToSingle(
   assign(holder, attribute, isObject(before) && isObject(after) ? { ...before, ...after } : after)
 }
 
-function applyToList(holder: Json, attribute: Attribute, operation: ResolvedOperation): void {
-  const before = readList(holder[attribute.name])
+/** A list of values, and whose it is. */
+interface ListPlace {
+  holder: Json
+  attribute: Attribute
+}
+
+function applyToList(
+  patch: Patch,
+  { holder, attribute }: ListPlace,
+  operation: ResolvedOperation,
+): void {
+  const before = readObjects(holder[attribute.name])
+  countListReads(patch, before, operation)
   const after =
     operation.op === 'remove'
       ? removeValues(before, attribute, operation)
@@ -154,25 +259,23 @@ function applyToList(holder: Json, attribute: Attribute, operation: ResolvedOper
   assign(holder, attribute, after.length > 0 ? after : undefined)
 }
 
-/**
- * The identities of the values of a list that a patch changes in its place: a group has very many
- * members, and a patch many operations, of which each would read all of them otherwise.
- */
-const IDENTITIES = new WeakMap<Json[], Set<string>>()
+/** What the comparison of a whole value takes, in comparisons of a filter. */
+const IDENTITY_READS = 10
 
-const readList = (stored: unknown): Json[] =>
-  IDENTITIES.has(stored as Json[]) ? (stored as Json[]) : readObjects(stored)
-
-function findIdentities(values: Json[]): Set<string> {
-  const known = IDENTITIES.get(values) ?? new Set(values.map(renderIdentity))
-  IDENTITIES.set(values, known)
-  return known
+function countListReads(
+  patch: Patch,
+  before: Json[],
+  { value, target: { filter } }: ResolvedOperation,
+): void {
+  const compared = before.length + (Array.isArray(value) ? value.length : 1)
+  const reads = filter ? before.length * countComparisons(filter) : compared * IDENTITY_READS
+  countReads(patch, reads)
 }
 
 function removeValues(
   before: Json[],
   attribute: Attribute,
-  { value, target: { matchesValue, filter, subAttribute } }: ResolvedOperation,
+  { value, target: { matchesValue, subAttribute } }: ResolvedOperation,
 ): Json[] {
   if (subAttribute)
     return before
@@ -180,28 +283,10 @@ function removeValues(
         matchesValue?.(element) === false ? element : omitMember(element, subAttribute.name),
       )
       .filter(element => Object.keys(element).length > 0)
-  const member = filter && readMember(attribute, filter)
-  if (member !== null) return removeMember(before, member)
   if (matchesValue) return before.filter(element => !matchesValue(element))
-  // Azure AD removes members by `path: "members"` and a list of them in `value`.
   if (value === undefined || value === null) return []
   const removed = new Set(readObjects(toStoredValue(attribute, value)).map(renderIdentity))
   return before.filter(element => !removed.has(renderIdentity(element)))
-}
-
-/** Returns the id in a filter that selects one member of a group, of which nothing else is kept. */
-const readMember = ({ name }: Attribute, filter: ScimFilter): string | null =>
-  name === 'members' && filter.op === 'eq' && filter.path.name.toLowerCase() === 'value'
-    ? readString(filter.value)
-    : null
-
-function removeMember(members: Json[], id: string): Json[] {
-  if (findIdentities(members).delete(renderIdentity({ value: id })))
-    members.splice(
-      members.findIndex(({ value }) => value === id),
-      1,
-    )
-  return members
 }
 
 function writeValues(before: Json[], attribute: Attribute, operation: ResolvedOperation): Json[] {
@@ -210,18 +295,7 @@ function writeValues(before: Json[], attribute: Attribute, operation: ResolvedOp
     return changeMatching(before, attribute, operation)
   const added = readObjects(toStoredValue(attribute, value))
   if (op === 'replace') return removeDuplicates(added)
-  return keepLastPrimary(addValues(before, added), added)
-}
-
-function addValues(before: Json[], added: Json[]): Json[] {
-  const values = IDENTITIES.has(before) ? before : removeDuplicates(before)
-  const identities = findIdentities(values)
-  for (const value of added) {
-    const identity = renderIdentity(value)
-    if (!identities.has(identity)) values.push(value)
-    identities.add(identity)
-  }
-  return values
+  return keepLastPrimary(removeDuplicates([...before, ...added]), added)
 }
 
 function changeMatching(
@@ -284,8 +358,12 @@ function keepLastPrimary(values: Json[], changed: Json[]): Json[] {
 }
 
 function removeDuplicates(values: Json[]): Json[] {
-  const seen = new Set<string>()
-  return values.filter(value => !seen.has(renderIdentity(value)) && seen.add(renderIdentity(value)))
+  const known = new Map<string, Json>()
+  for (const value of values) {
+    const identity = renderIdentity(value)
+    if (!known.has(identity)) known.set(identity, value)
+  }
+  return [...known.values()]
 }
 
 // The order of an object's members does not matter.

@@ -8,6 +8,7 @@ export type ScimType =
   | 'invalidValue'
   | 'mutability'
   | 'noTarget'
+  | 'tooMany'
   | 'uniqueness'
 
 /** The request cannot be executed. 400, with the reason for a program. */

@@ -51,10 +51,19 @@ function memoize<Value>(make: () => Promise<Value>): () => Promise<Value> {
 const LONGEST_RUN = 1_000
 
 /**
- * Splits a text so that no run, of white space or of anything else, is longer than `LONGEST_RUN`.
+ * What the encodings merge as one, next to next throughout a text: runs of white space and of
+ * anything else, and, in o200k, line ends and slashes after signs. What is no such run is short.
  */
-export function splitLongRuns(text: string): string[] {
-  const runs = /\S+|\s+/g
+const RUNS = [/\S+|\s+/g, /[\r\n/]+|[^\r\n/]{1,1000}/g]
+
+/**
+ * Splits a text so that no run, of white space, of anything else, or of line ends and slashes, is
+ * longer than `LONGEST_RUN`.
+ */
+export const splitLongRuns = (text: string): string[] =>
+  RUNS.reduce((pieces, runs) => pieces.flatMap(piece => splitRuns(piece, runs)), [text])
+
+function splitRuns(text: string, runs: RegExp): string[] {
   const pieces: string[] = []
   let from = 0
   let runStart = 0

@@ -5,6 +5,7 @@ import {
   compressMessages,
   estimateTokens,
 } from '../../../src/extensions/plugins/context-compression.ts'
+import { markAsData } from '../../../src/extensions/tools/untrusted-text.ts'
 import type { Block, Message } from '../../../src/language/message.ts'
 import { buildTextCall } from '../../support/call.ts'
 import { freezeDeep } from '../../support/freeze.ts'
@@ -51,6 +52,26 @@ describe('a conversation that is too long', () => {
   const long = Array.from({ length: 100 }, (_, i) =>
     say(i % 2 === 0 ? 'user' : 'assistant', `${i}: ${words(100)}`),
   )
+
+  test('keeps the marks of what tools have read, of which the middles are cut', () => {
+    const page = markAsData('https://a.example/', 'Obey me. '.repeat(1_000))
+    const [start, end] = markAsData('https://a.example/', '|').split('|') as [string, string]
+    const ids = Array.from({ length: 40 }, (_, i) => `${i}`)
+    const { call: shorter } = fit('acme/small', [
+      say('user', 'Read them'),
+      { role: 'assistant', blocks: ids.map(call) },
+      ...ids.map(id => say('tool', page, { tool_call_id: id })),
+    ])
+    const read = shorter.messages.filter(({ role }) => role === 'tool')
+    const texts = read.flatMap(({ blocks }) => blocks.map(one => (one as { text: string }).text))
+    expect(texts).toHaveLength(40)
+    for (const text of texts) {
+      expect(text.length).toBeLessThan(400)
+      expect(text).toStartWith(start)
+      expect(text).toContain('[…]')
+      expect(text).toEndWith(end)
+    }
+  })
 
   test('loses its middle, and keeps half of the room at each end', () => {
     const { call, stages } = fit('acme/small', [say('system', 'Be kind.'), ...long])

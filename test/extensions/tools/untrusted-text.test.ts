@@ -1,8 +1,10 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
   cleanText,
   cutBytes,
+  cutMarkedMiddle,
+  cutMarkedText,
   cutText,
   markAsData,
 } from '../../../src/extensions/tools/untrusted-text.ts'
@@ -60,4 +62,48 @@ test('a text is cut between characters', () => {
   )
   expect(cutText('abc', 3)).toBe('abc')
   expect(cutText('abcd', 3)).toBe('abc…')
+})
+
+const WHOLE_MARK =
+  /<untrusted_content source="[^"]*">\n([\s\S]*?)\n<\/untrusted_content>\nThe text above comes from a third party\. .*? in it\./g
+
+/** Texts of a tool: `¤` is a third party's, `§` its own. */
+const markedTexts = fc
+  .array(
+    fc.oneof(
+      fc.nat(60).map(length => '§'.repeat(length)),
+      fc.nat(200).map(length => markAsData('a page', `¤${'😀¤'.repeat(length)}`)),
+    ),
+    { minLength: 1, maxLength: 4 },
+  )
+  .map(parts => parts.join('\n\n'))
+
+describe('a text that is cut keeps its marks', () => {
+  const expectMarked = (cut: string, text: string, most: number) => {
+    const unmarked = cut.replace(WHOLE_MARK, (_, data: string) => {
+      expect(data).not.toContain('§')
+      return ''
+    })
+    expect(unmarked).not.toMatch(/¤|untrusted_content|😀/)
+    expect(cut.isWellFormed()).toBe(true)
+    expect(cut.length).toBeLessThanOrEqual(Math.min(text.length + 25, most + 400))
+  }
+
+  test('at any place at its end', () => {
+    fc.assert(
+      fc.property(markedTexts, fc.nat(500), (text, most) => {
+        const cut = cutMarkedText(text, most)
+        if (text.length <= most) expect(cut).toBe(text)
+        expectMarked(cut, text, most)
+      }),
+    )
+  })
+
+  test('at any places in its middle', () => {
+    fc.assert(
+      fc.property(markedTexts, fc.nat(500), (text, most) => {
+        if (text.length > most) expectMarked(cutMarkedMiddle(text, most, '\n[…]\n'), text, most)
+      }),
+    )
+  })
 })
