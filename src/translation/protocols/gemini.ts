@@ -263,8 +263,7 @@ function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json)
   const { params } = call
   const { n } = isNative(call, NATIVE) || isForwarded(call) ? call.extra : {}
   const { thinking, supportsPenalties } = getCapabilities(endpoint)
-  return omitUndefined({
-    ...readObject(readExtra(call, NATIVE), 'generationConfig'),
+  const known = omitUndefined({
     maxOutputTokens: params.max_tokens,
     temperature: params.temperature,
     topP: params.top_p,
@@ -281,6 +280,7 @@ function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json)
     thinkingConfig: renderThinkingConfig(params, thinking),
     ...format,
   })
+  return { ...readObject(readExtra(call, NATIVE), 'generationConfig'), ...known }
 }
 
 // Google accepts 1 to 20. The chat API's 0 means no alternatives, as does leaving it out.
