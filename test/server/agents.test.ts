@@ -430,6 +430,15 @@ describe('what was left out', () => {
     expect(headers.get('x-gateway-ignored')).toBe('seed')
     await at.gateway.close()
   })
+
+  test('names parameters that the API of the provider does not have', async () => {
+    const messages = [{ role: 'user', content: 'Hi' }]
+    for (const stream of [false, true]) {
+      const asked = { model: 'acme/cohere-chat', messages, n: 2, min_p: 0.1, top_a: 0, stream }
+      const { status, headers } = await ask('chat/completions', asked)
+      expect([status, headers.get('x-gateway-ignored')]).toEqual([200, 'min_p, n'])
+    }
+  })
 })
 
 describe('a search engine of the gateway', () => {

@@ -166,8 +166,8 @@ export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamReques
 const PASSED_THROUGH = ['service_tier', 'prompt_cache_key', 'prompt_cache_options'] as const
 
 /**
- * Parameters by which the provider would store the conversation, continue a stored one, or answer
- * later.
+ * Parameters by which the provider would store the conversation, continue a stored one, begin with a
+ * stored prompt, or answer later.
  */
 const STATEFUL_PARAMETERS = new Set([
   'store',
@@ -175,6 +175,7 @@ const STATEFUL_PARAMETERS = new Set([
   'previous_response_id',
   'conversation',
   'background',
+  'prompt',
   'include',
   'stream_options',
 ])

@@ -150,6 +150,7 @@ const RESPONSES: Field[] = [
   { path: 'image_config', value: { aspect_ratio: '1:1' } },
   { path: 'service_tier', value: 'flex' },
   { path: 'truncation', value: 'auto' },
+  { path: 'prompt', value: { id: 'p', variables: { city: 'Paris' } } },
   { path: 'cache_control', value: { type: 'ephemeral' } },
   { path: 'prompt_cache_key', value: 'k' },
   { path: 'prompt_cache_options', value: { mode: 'explicit' } },
