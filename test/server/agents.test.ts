@@ -152,6 +152,10 @@ async function readText(response: Response): Promise<string> {
 const outputOf = ({ json }: Answered) => readObjects(json.output)
 const errorOf = ({ json }: Answered) => readObject(json, 'error')
 
+/** Returns what stands in a body at a path of members. */
+const readPath = (body: Json, path: string): unknown =>
+  path.split('.').reduce<unknown>((found, name) => (found as Json | undefined)?.[name], body)
+
 /** What each agent was seen to send by `bun run agents`, shortened: a line for each request. */
 const FIXTURES = resolve(import.meta.dir, '../fixtures/agents')
 const recorded = Object.entries(AGENTS).flatMap(([agent, { version }]) => {
@@ -183,7 +187,10 @@ describe.each([...FOREIGN.map(name => `acme/${name}`), 'openai/m', 'acme/openai-
       const declared = readObjects(body.tools).map(({ type }) => type)
       const isNative = slug.startsWith('openai/') || slug.endsWith('responses')
       const isNamed = !isNative && declared.includes('web_search')
-      expect(headers.get('x-gateway-ignored')).toBe(isNamed ? 'web_search' : null)
+      const ignored = headers.get('x-gateway-ignored')?.split(', ') ?? []
+      expect(ignored.filter(name => name === 'web_search')).toEqual(isNamed ? ['web_search'] : [])
+      const parameters = ignored.filter(name => name !== 'web_search')
+      expect(parameters.filter(name => readPath(body, name) == null)).toEqual([])
       const history = JSON.stringify(body)
       if (declared.length > 0) expect(heard[0]?.tools.length).toBeGreaterThan(1)
       if (!history.includes('step-3-done')) return
@@ -422,6 +429,15 @@ describe('what was left out', () => {
     const { headers } = await ask('chat/completions', asked, {}, at)
     expect(headers.get('x-gateway-ignored')).toBe('seed')
     await at.gateway.close()
+  })
+
+  test('names parameters that the API of the provider does not have', async () => {
+    const messages = [{ role: 'user', content: 'Hi' }]
+    for (const stream of [false, true]) {
+      const asked = { model: 'acme/cohere-chat', messages, n: 2, min_p: 0.1, top_a: 0, stream }
+      const { status, headers } = await ask('chat/completions', asked)
+      expect([status, headers.get('x-gateway-ignored')]).toEqual([200, 'min_p, n'])
+    }
   })
 })
 

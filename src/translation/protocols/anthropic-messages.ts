@@ -21,7 +21,13 @@ import {
   NATIVE,
   VENDORS,
 } from './anthropic-messages/messages.ts'
-import { buildRequest, buildVertexRequest, findAnswerTool } from './anthropic-messages/request.ts'
+import {
+  buildRequest,
+  buildVertexRequest,
+  findAnswerTool,
+  LACKS,
+  pickExtra,
+} from './anthropic-messages/request.ts'
 import { supportsWebSearch } from './anthropic-messages/tools.ts'
 import { checkCalls } from './calls.ts'
 import { readOwnStatus, readProviderError, translateFailure, unreadableAnswer } from './failure.ts'
@@ -49,6 +55,8 @@ export const anthropicMessages: Protocol<'text'> = checkCalls({
   nativeDialect: 'messages',
   hasFunctionsAlone: ({ provider: { slug } }) => VENDORS.has(slug),
   supportsWebSearch,
+  lacks: LACKS,
+  pickExtra,
   buildRequest,
   parseAnswer,
   createReader: (call, endpoint) =>

@@ -16,10 +16,11 @@ import type { Endpoint } from '../../resources/models/catalog.ts'
 import { getModelFamily } from './bedrock-converse/capabilities.data.ts'
 import { isFailureEvent, readFailure, readStreamFailure } from './bedrock-converse/failure.ts'
 import { createToolNames } from './bedrock-converse/messages.ts'
-import { buildRequest, findAnswerTool } from './bedrock-converse/request.ts'
+import { buildRequest, findAnswerTool, LACKS } from './bedrock-converse/request.ts'
 import { checkCalls } from './calls.ts'
 import { unreadableAnswer } from './failure.ts'
 import { createJsonAnswerReader, readJsonAnswer } from './json-answer.ts'
+import { readExtra } from './native.ts'
 import type { Frame, Protocol, Reader } from './protocol.ts'
 import {
   isWebAddress,
@@ -378,6 +379,8 @@ export const bedrockConverse: Protocol<'text'> = checkCalls({
   framing: 'aws-event-stream',
   acceptsNames: false,
   urlMedia: [],
+  lacks: LACKS,
+  pickExtra: call => readExtra(call),
   buildRequest,
   parseAnswer,
   createReader: (call, endpoint) =>

@@ -22,7 +22,7 @@ import { createToolNames, renderDocuments, renderMessages } from './cohere-chat/
 import { translateFailure, unreadableAnswer } from './failure.ts'
 import { ANSWER_IN_JSON, buildSchemaInstruction, mentionsJson } from './json-answer.ts'
 import { type FunctionTool, readExtra, requireFunctionTool } from './native.ts'
-import type { Frame, Protocol, Reader, UpstreamRequest } from './protocol.ts'
+import type { Frame, Lacks, Protocol, Reader, UpstreamRequest } from './protocol.ts'
 import {
   isWebAddress,
   MAX_CALLS,
@@ -190,11 +190,34 @@ const ONE_OBJECT = 'Answer with one JSON object and nothing else, unless you cal
 const hasFile = ({ blocks }: TextCall['messages'][number]) =>
   blocks.some(block => block.type === 'file')
 
+/** Of the sampling, what Cohere has no word for (https://docs.cohere.com/reference/chat). */
+const LACKS: Lacks = {
+  min_p: true,
+  top_a: true,
+  repetition_penalty: true,
+  seed: ({ params: { seed = 0 } }) => seed < 0,
+  logit_bias: true,
+  top_logprobs: true,
+  prediction: true,
+  parallel_tool_calls: true,
+  reasoning: (_, endpoint) => !getCapabilities(endpoint).supportsThinking,
+  verbosity: true,
+  modalities: true,
+  audio: true,
+  image_config: true,
+  service_tier: true,
+  web_search_options: true,
+  prompt_cache_options: true,
+  cache_control: true,
+}
+
 /** Cohere's chat, version 2: `POST {base_url}/chat` (https://docs.cohere.com/reference/chat). */
 export const cohereChat: Protocol<'text'> = checkCalls({
   framing: 'sse',
   acceptsNames: false,
   urlMedia: ['image'],
+  lacks: LACKS,
+  pickExtra: call => readExtra(call),
   buildRequest,
   parseAnswer,
   createReader: (call, { provider }) => new EventReader(call, provider.finish_reasons),

@@ -27,10 +27,34 @@ import { type AnswerFormat, renderTools, supportsWebSearch } from './gemini/tool
 import { readUsage } from './gemini/usage.ts'
 import { pickAnswerToolName } from './json-answer.ts'
 import { isForwarded, isNative, readExtra } from './native.ts'
-import type { Frame, Protocol, Reader, UpstreamRequest } from './protocol.ts'
+import type { Frame, Lacks, Protocol, Reader, UpstreamRequest } from './protocol.ts'
 import { readChoiceIndex, UnreadableEvents } from './reader.ts'
 import { toReasoningBudget, toReasoningEffort } from './reasoning.ts'
 import { offerAllowed } from './tools.ts'
+
+const LACKS: Lacks = {
+  min_p: true,
+  top_a: true,
+  frequency_penalty: lacksPenalties,
+  presence_penalty: lacksPenalties,
+  repetition_penalty: true,
+  logit_bias: true,
+  prediction: true,
+  response_format: ({ params, ...call }, endpoint) =>
+    params.response_format?.type !== 'text' &&
+    chooseAnswerFormat({ ...call, params }, endpoint) === NO_FORMAT,
+  parallel_tool_calls: true,
+  reasoning: (_, endpoint) => getCapabilities(endpoint).thinking.in === 'nothing',
+  verbosity: true,
+  audio: ({ params }) => renderModalities(params).speechConfig === undefined,
+  service_tier: ({ params }) => getOwn(ASKED_TIERS, params.service_tier) === undefined,
+  web_search_options: (call, endpoint) =>
+    call.tools.some(({ type }) => type === 'function') ||
+    chooseAnswerFormat(call, endpoint).tool !== null ||
+    !getCapabilities(endpoint).supportsSearch,
+  prompt_cache_options: true,
+  cache_control: true,
+}
 
 /** Google's `POST {base_url}/models/{model}:generateContent`, on the Gemini API and on Vertex. */
 export const gemini: Protocol<'text'> = checkCalls({
@@ -41,6 +65,8 @@ export const gemini: Protocol<'text'> = checkCalls({
   urlMedia: ['video'],
   ownSchemes: ['gs://'],
   supportsWebSearch,
+  lacks: LACKS,
+  pickExtra,
   buildRequest,
   parseAnswer: (body, call, endpoint) => parseAnswer(body, createAnswerContext(call, endpoint)),
   createReader: (call, endpoint) => new GenerateContentReader(createAnswerContext(call, endpoint)),
@@ -213,6 +239,19 @@ function readUnknownParameters(call: TextCall): Json {
   return rest
 }
 
+/** Returns the same with those that are sent elsewhere. */
+function pickExtra(call: TextCall): Json {
+  const { generationConfig } = readExtra(call, NATIVE)
+  return omitUndefined({
+    ...readUnknownParameters(call),
+    n: readChoiceCount(call),
+    generationConfig,
+  })
+}
+
+const readChoiceCount = (call: TextCall): unknown =>
+  isNative(call, NATIVE) || isForwarded(call) ? call.extra.n : undefined
+
 /** Keeps unknown members that the caller gave within a known object. */
 function mergeUnknownMembers(call: TextCall, name: string, known: Json): Json {
   const callerFields = readExtra(call, NATIVE)[name]
@@ -261,17 +300,16 @@ const MAX_LOGPROBS = 20
  */
 function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json): Json {
   const { params } = call
-  const { n } = isNative(call, NATIVE) || isForwarded(call) ? call.extra : {}
-  const { thinking, supportsPenalties } = getCapabilities(endpoint)
-  return omitUndefined({
-    ...readObject(readExtra(call, NATIVE), 'generationConfig'),
+  const n = readChoiceCount(call)
+  const { thinking } = getCapabilities(endpoint)
+  const known = omitUndefined({
     maxOutputTokens: params.max_tokens,
     temperature: params.temperature,
     topP: params.top_p,
     topK: params.top_k,
-    ...(supportsPenalties || isVertex(endpoint)
-      ? { frequencyPenalty: params.frequency_penalty, presencePenalty: params.presence_penalty }
-      : {}),
+    ...(lacksPenalties(call, endpoint)
+      ? {}
+      : { frequencyPenalty: params.frequency_penalty, presencePenalty: params.presence_penalty }),
     // Google's seed has 32 bits.
     seed: params.seed === undefined ? undefined : params.seed | 0,
     stopSequences: params.stop?.slice(0, MAX_STOPS),
@@ -281,6 +319,11 @@ function buildGenerationConfig(call: TextCall, endpoint: Endpoint, format: Json)
     thinkingConfig: renderThinkingConfig(params, thinking),
     ...format,
   })
+  return { ...readObject(readExtra(call, NATIVE), 'generationConfig'), ...known }
+}
+
+function lacksPenalties(_: TextCall, endpoint: Endpoint): boolean {
+  return !getCapabilities(endpoint).supportsPenalties && !isVertex(endpoint)
 }
 
 // Google accepts 1 to 20. The chat API's 0 means no alternatives, as does leaving it out.

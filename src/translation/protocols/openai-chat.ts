@@ -2,7 +2,7 @@ import type { TextCall } from '../../language/call.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import { readFailure } from './openai-chat/failure.ts'
 import { ChunkReader, parseAnswer } from './openai-chat/reader.ts'
-import { buildRequest } from './openai-chat/request.ts'
+import { buildRequest, LACKS, pickExtra } from './openai-chat/request.ts'
 import { hasOnlySearchOptions, type Protocol } from './protocol.ts'
 
 /** OpenAI chat completions and compatible servers: `POST {base_url}/chat/completions`. */
@@ -12,6 +12,8 @@ export const openaiChat: Protocol<'text'> = {
   urlMedia: ['image', 'audio', 'video', 'file'],
   nativeDialect: 'chat',
   supportsWebSearch,
+  lacks: LACKS,
+  pickExtra,
   buildRequest,
   parseAnswer,
   createReader: (call, endpoint) => new ChunkReader(call, endpoint),

@@ -10,7 +10,13 @@ import { readFailure } from './openai-chat/failure.ts'
 import { type Capabilities, getCapabilities } from './openai-responses/capabilities.data.ts'
 import { createToolNames, NATIVE, renderMessages } from './openai-responses/messages.ts'
 import { EventReader, parseAnswer } from './openai-responses/reader.ts'
-import { hasOnlySearchOptions, type Protocol, type UpstreamRequest } from './protocol.ts'
+import {
+  hasOnlySearchOptions,
+  type IsLacking,
+  type Lacks,
+  type Protocol,
+  type UpstreamRequest,
+} from './protocol.ts'
 import { toReasoningEffort } from './reasoning.ts'
 import type { ToolNames } from './tools.ts'
 
@@ -160,8 +166,8 @@ export function buildRequest(call: TextCall, endpoint: Endpoint): UpstreamReques
 const PASSED_THROUGH = ['service_tier', 'prompt_cache_key', 'prompt_cache_options'] as const
 
 /**
- * Parameters by which the provider would store the conversation, continue a stored one, or answer
- * later.
+ * Parameters by which the provider would store the conversation, continue a stored one, begin with a
+ * stored prompt, or answer later.
  */
 const STATEFUL_PARAMETERS = new Set([
   'store',
@@ -169,12 +175,19 @@ const STATEFUL_PARAMETERS = new Set([
   'previous_response_id',
   'conversation',
   'background',
+  'prompt',
   'include',
   'stream_options',
 ])
 
 const omitStateful = (parameters: Json): Json =>
   Object.fromEntries(Object.entries(parameters).filter(([name]) => !STATEFUL_PARAMETERS.has(name)))
+
+/** Returns the same with what is read again: a client of this dialect may name what to include. */
+function pickExtra(call: TextCall): Json {
+  const kept = omitStateful(readExtra(call, NATIVE))
+  return isNative(call, NATIVE) ? { include: call.extra.include, ...kept } : kept
+}
 
 const renderJsonInstruction = (call: TextCall, { developer }: Capabilities): Json[] =>
   needsJsonInstruction(call)
@@ -237,15 +250,16 @@ function renderInclude(call: TextCall, capabilities: Capabilities): Json {
   const { logprobs, top_logprobs } = call.params
   const included = new Set(readIncludes(call))
   if (capabilities.encrypted) included.add('reasoning.encrypted_content')
-  const hasLogprobs =
-    (logprobs || (top_logprobs ?? 0) > 0) &&
-    (capabilities.logprobs || acceptsSampling(call, capabilities))
+  const hasLogprobs = (logprobs || (top_logprobs ?? 0) > 0) && acceptsLogprobs(call, capabilities)
   if (hasLogprobs) included.add('message.output_text.logprobs')
   return {
     ...(included.size > 0 ? { include: [...included] } : {}),
     ...(hasLogprobs ? { top_logprobs: top_logprobs ?? 0 } : {}),
   }
 }
+
+const acceptsLogprobs = (call: TextCall, capabilities: Capabilities) =>
+  capabilities.logprobs || acceptsSampling(call, capabilities)
 
 function readIncludes(call: TextCall): string[] {
   const { include } = call.extra
@@ -297,6 +311,35 @@ function renderFormat(format: ResponseFormat): unknown {
 const needsJsonInstruction = (call: TextCall): boolean =>
   call.params.response_format?.type === 'json_object' && !mentionsJson(call)
 
+const lacksSampling: IsLacking = (call, endpoint) =>
+  !acceptsSampling(call, getCapabilities(endpoint))
+
+const lacksLogprobs: IsLacking = (call, endpoint) =>
+  !acceptsLogprobs(call, getCapabilities(endpoint))
+
+const LACKS: Lacks = {
+  temperature: lacksSampling,
+  top_p: lacksSampling,
+  top_k: true,
+  min_p: true,
+  top_a: true,
+  frequency_penalty: true,
+  presence_penalty: true,
+  repetition_penalty: true,
+  seed: true,
+  stop: true,
+  logit_bias: true,
+  logprobs: lacksLogprobs,
+  top_logprobs: lacksLogprobs,
+  prediction: true,
+  reasoning: (_, endpoint) => getCapabilities(endpoint).efforts === null,
+  verbosity: (_, endpoint) => !getCapabilities(endpoint).verbosity,
+  modalities: ({ params }) => !params.modalities?.includes('image'),
+  audio: true,
+  image_config: true,
+  cache_control: true,
+}
+
 /**
  * OpenAI Responses: `POST {base_url}/responses`, at OpenAI, Azure, xAI and servers of the Open
  * Responses specification.
@@ -312,6 +355,8 @@ export const openaiResponses: Protocol<'text'> = checkCalls({
       ...['search_context_size', 'user_location', 'filters', 'allowed_domains'],
       ...(slug === 'xai' && hasXSearch(call) ? ['x_search'] : []),
     ]),
+  lacks: LACKS,
+  pickExtra,
   buildRequest,
   parseAnswer,
   createReader: (call, endpoint) => new EventReader(call, endpoint),

@@ -3,6 +3,7 @@ import type { GatewayError } from '../../base/errors.ts'
 import { isObject, type Json } from '../../base/json.ts'
 import type { TextCall } from '../../language/call.ts'
 import type { TextDialect } from '../../language/dialect.ts'
+import type { Params } from '../../language/params.ts'
 import type { Kind, Work } from '../../language/work.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 
@@ -124,6 +125,12 @@ export interface JobProtocol {
   readInline?(body: unknown, index: number): string | undefined
 }
 
+/** The parameters that a protocol leaves out: of every call, or of those that it tells. */
+export type Lacks = Partial<Record<keyof Params, true | IsLacking>>
+
+/** Tells whether a parameter of the call has no effect on its body for the endpoint. */
+export type IsLacking = (call: TextCall, endpoint: Endpoint) => boolean
+
 /** The wire format of one provider family. It only translates: no clock, no network, no secrets. */
 export interface Protocol<K extends Kind> {
   framing: Framing
@@ -154,6 +161,13 @@ export interface Protocol<K extends Kind> {
    * `web_search_options`. The gateway has no search of its own.
    */
   supportsWebSearch?(call: Work[K]['call'], endpoint: Endpoint): boolean
+  /**
+   * The parameters of a call that have no form here. A client is told which of its own were left
+   * out. Absent where `listIgnored` of the kind knows them.
+   */
+  lacks?: Lacks
+  /** Returns what the provider gets of the parameters that the gateway does not know. */
+  pickExtra?(call: Work[K]['call'], endpoint: Endpoint): Json
   /**
    * Returns the most inputs or documents of one request: a call with more is asked for in several.
    * Absent where no bound is known, and for work that has one input.

@@ -211,3 +211,13 @@ describe('what Google’s own tools did', () => {
     expect(sendBack(parts)).toEqual(parts)
   })
 })
+
+test('members of the config that the gateway does not know go to Google as they came', () => {
+  const speechConfig = {
+    multiSpeakerVoiceConfig: { speakerVoiceConfigs: [{ speaker: 'Joe' }] },
+    languageCode: 'de-DE',
+  }
+  const generationConfig = { responseModalities: ['AUDIO'], speechConfig, mediaResolution: 'LOW' }
+  const { body } = buildRequest(understand({ generationConfig }), buildEndpoint())
+  expect(body.generationConfig).toEqual(generationConfig)
+})

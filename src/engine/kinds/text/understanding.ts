@@ -35,6 +35,7 @@ import {
 import { applyToolChanges } from '../../../translation/tool-changes.ts'
 import type { Costing } from '../../kind.ts'
 import type { KindDefinition } from '../define-kind.ts'
+import { listForeignParameters, nameParameter } from './foreign-parameters.ts'
 import { isAtHome, listIgnoredTools, replaceTools } from './foreign-tools.ts'
 import { replaceNativeItems } from './native-items.ts'
 
@@ -113,11 +114,29 @@ function checkEndpoint(call: TextCall, endpoint: Endpoint): string | true {
 const supportsAll = (call: TextCall, endpoint: Endpoint): boolean =>
   listIgnored(call, endpoint).length === 0
 
-/** Lists the parameters, and then the tools, that are left out at the endpoint. */
+/** The most names of what was left out. */
+const MOST_IGNORED = 64
+
+/**
+ * Lists the parameters, and then the tools, that are left out at the endpoint, as the client wrote
+ * them.
+ */
 function listIgnored(call: TextCall, endpoint: Endpoint): string[] {
-  const unsupported = listUnsupported(endpoint, call)
-  const own = call.dialect === 'gemini' && !isAtHome(call, endpoint) ? Object.keys(call.extra) : []
-  return [...unsupported, ...(call.leftOut ?? own), ...listIgnoredTools(call, endpoint)]
+  const names = [
+    ...listUnsupported(endpoint, call).flatMap(name => nameParameter(name, call)),
+    ...(call.leftOut ?? []),
+    ...listLostTier(call, endpoint),
+    ...listForeignParameters(call, endpoint),
+    ...listIgnoredTools(call, endpoint),
+  ]
+  return [...new Set(names)].slice(0, MOST_IGNORED)
+}
+
+function listLostTier(call: TextCall, endpoint: Endpoint): string[] {
+  const isLost =
+    call.params.service_tier !== undefined &&
+    fitServiceTier(call, endpoint).params.service_tier === undefined
+  return isLost ? nameParameter('service_tier', call) : []
 }
 
 /** Finds a capability that the call requires and the endpoint lacks. */
@@ -127,7 +146,7 @@ const findMissing = (call: TextCall, endpoint: Endpoint): Capability | undefined
     return ability === 'web_search' && !canSearch(call, endpoint)
   })
 
-const PARAMETERS: Record<Capability, string> = {
+const PARAMETERS: Record<Capability, keyof Params> = {
   reasoning: 'reasoning',
   web_search: 'web_search_options',
 }
@@ -151,14 +170,22 @@ export function fitToEndpoint(given: TextCall, endpoint: Endpoint): TextCall {
   const { features } = getFacts(given.messages)
   const own = features & REASONING ? dropForeignThoughts(given, endpoint) : given
   const call = fitForms(fitServiceTier(own, endpoint), endpoint, features)
-  const unsupported = listUnsupported(endpoint, call)
+  const unsupported: string[] = listUnsupported(endpoint, call)
   // A copy where something may be left out: only of a call that was changed is that listed.
-  if (unsupported.length === 0)
-    return call.leftOut || call.dialect === 'gemini' ? { ...call } : call
+  if (unsupported.length === 0) {
+    if (call.leftOut) return { ...call }
+    // Most calls have nothing of the kind.
+    for (const _ in call.params) return copyIfCut(call, endpoint)
+    for (const _ in call.extra) return copyIfCut(call, endpoint)
+    return call
+  }
   const params = Object.entries(call.params).filter(([name]) => !unsupported.includes(name))
   const tools = unsupported.includes('tools') ? [] : call.tools
   return { ...call, params: Object.fromEntries(params), tools }
 }
+
+const copyIfCut = (call: TextCall, endpoint: Endpoint): TextCall =>
+  listForeignParameters(call, endpoint).length > 0 ? { ...call } : call
 
 // Not every provider of the Responses API makes compactions.
 const fitCompaction = (call: TextCall, endpoint: Endpoint): TextCall =>
@@ -190,7 +217,10 @@ function hasOwnForms({ tools }: TextCall, features: number): boolean {
 type ParametersOfCall = Pick<TextCall, 'params' | 'tools'>
 
 /** Lists the parameters of the call that the endpoint does not support. */
-export function listUnsupported(endpoint: Endpoint, call: ParametersOfCall): string[] {
+export function listUnsupported(
+  endpoint: Endpoint,
+  call: ParametersOfCall,
+): (keyof Params | 'tools')[] {
   const { supported_parameters: supported } = endpoint
   if (!supported) return []
   const sent = Object.keys(call.params) as (keyof Params | 'tools')[]

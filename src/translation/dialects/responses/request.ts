@@ -329,8 +329,8 @@ function readReasoning({ reasoning }: ResponsesRequest): Reasoning | undefined {
   return given.length > 0 ? (Object.fromEntries(given) as Reasoning) : undefined
 }
 
-/** The fields that only providers of this API read, though the gateway knows them. */
-const NATIVE_FIELDS = ['include', 'max_tool_calls', 'truncation']
+/** The fields that only providers of this API may read, though the gateway knows them. */
+const NATIVE_FIELDS = ['include', 'max_tool_calls', 'prompt', 'truncation']
 
 /** What is expected in place of fields that other APIs have at the top of their bodies. */
 const FOREIGN_FIELDS = {

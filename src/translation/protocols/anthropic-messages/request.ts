@@ -20,7 +20,7 @@ import {
 } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
 import { isNative, leaveOutToolWork, omitParameters, readExtra } from '../native.ts'
-import type { UpstreamRequest } from '../protocol.ts'
+import type { IsLacking, Lacks, UpstreamRequest } from '../protocol.ts'
 import {
   BETA_BY_PARAMETER,
   BETA_BY_TOOL_TYPE,
@@ -40,7 +40,7 @@ import {
 } from './messages.ts'
 import { closeSchema, isClosable, toInputSchema } from './schema.ts'
 import { renderSampling, renderThinking, type Thinking } from './thinking.ts'
-import { renderTools, requiresToolCall } from './tools.ts'
+import { hasWebSearch, renderTools, requiresToolCall } from './tools.ts'
 
 const VERSION = '2023-06-01'
 const VERTEX_VERSION = 'vertex-2023-10-16'
@@ -83,8 +83,7 @@ function buildBody(given: TextCall, endpoint: Endpoint): Json {
   const names = createToolNames(call)
   const content = new ContentRenderer(call, names, getReasoningFormat(endpoint))
   const isPrefilled = hasPrefill(conversation, endpoint)
-  const isBarred = isPrefilled || format.by === 'tool' || requiresToolCall(call.params.tool_choice)
-  const thinking = renderThinking(call, endpoint, conversation, isBarred)
+  const thinking = chooseThinking(call, endpoint, conversation)
   return limitCacheMarkers({
     ...omitParameters(readExtra(call, NATIVE), FOREIGN),
     ...renderThinkingFields(thinking),
@@ -117,10 +116,8 @@ const FOREIGN = [
  * Tells whether the caller began the answer (prefill). Throws 400 if the model does not support
  * that.
  */
-function hasPrefill({ messages }: Conversation, endpoint: Endpoint): boolean {
-  const last = messages.at(-1)
-  // A block that the provider's own tools left open is continued. It is not a prefill.
-  if (last?.role !== 'assistant' || last.blocks.at(-1)?.type === 'other') return false
+function hasPrefill(conversation: Conversation, endpoint: Endpoint): boolean {
+  if (!isBegun(conversation)) return false
   if (!getCapabilities(endpoint).supportsPrefill)
     throw invalid(
       'messages: the model does not continue a prefilled answer; ' +
@@ -129,6 +126,82 @@ function hasPrefill({ messages }: Conversation, endpoint: Endpoint): boolean {
     )
   return true
 }
+
+function isBegun({ messages }: Conversation): boolean {
+  const last = messages.at(-1)
+  // A block that the provider's own tools left open is continued. It is not a prefill.
+  return last?.role === 'assistant' && last.blocks.at(-1)?.type !== 'other'
+}
+
+function chooseThinking(
+  call: TextCall,
+  endpoint: Endpoint,
+  conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, NATIVE))),
+): Thinking {
+  const isBarred =
+    isBegun(conversation) ||
+    chooseAnswerFormat(call, endpoint).by === 'tool' ||
+    requiresToolCall(call.params.tool_choice)
+  return renderThinking(call, endpoint, conversation, isBarred)
+}
+
+/** Tells that the thinking is the same without the parameter. */
+const isUnthought =
+  (name: 'reasoning' | 'verbosity'): IsLacking =>
+  (call, endpoint) => {
+    const { [name]: _, ...params } = call.params
+    const without = chooseThinking({ ...call, params }, endpoint)
+    return Bun.deepEquals(chooseThinking(call, endpoint), without)
+  }
+
+const isUnsampled =
+  (name: 'temperature' | 'top_p' | 'top_k'): IsLacking =>
+  (call, endpoint) =>
+    !(
+      name in renderSampling(call.params, getCapabilities(endpoint), chooseThinking(call, endpoint))
+    )
+
+/** The parameters of OpenAI's chat that the Messages API or its model has no form for. */
+export const LACKS: Lacks = {
+  temperature: isUnsampled('temperature'),
+  top_p: isUnsampled('top_p'),
+  top_k: isUnsampled('top_k'),
+  min_p: true,
+  top_a: true,
+  frequency_penalty: true,
+  presence_penalty: true,
+  repetition_penalty: true,
+  seed: true,
+  stop: ({ params }) => !params.stop?.some(isNotBlank),
+  logit_bias: true,
+  logprobs: true,
+  top_logprobs: true,
+  prediction: true,
+  response_format: (call, endpoint) => chooseAnswerFormat(call, endpoint).by === 'nothing',
+  tool_choice: isUnforced,
+  reasoning: isUnthought('reasoning'),
+  verbosity: isUnthought('verbosity'),
+  modalities: true,
+  audio: true,
+  image_config: true,
+  service_tier: ({ params }) => !SERVICE_TIERS.has(params.service_tier ?? ''),
+  web_search_options: (_, endpoint) => !hasWebSearch(endpoint),
+  prompt_cache_options: true,
+}
+
+/** Tells that the model is free to call none of its tools, though it should call any. */
+function isUnforced(call: TextCall, endpoint: Endpoint): boolean {
+  const { tool_choice } = call.params
+  return (
+    !getCapabilities(endpoint).supportsForcedTools &&
+    requiresToolCall(tool_choice) &&
+    !(typeof tool_choice === 'object' && 'function' in tool_choice)
+  )
+}
+
+/** Returns what the host gets of the fields that the gateway does not know. */
+export const pickExtra = (call: TextCall, endpoint: Endpoint): Json =>
+  withholdFields({ ...omitParameters(readExtra(call, NATIVE), FOREIGN) }, call, endpoint)
 
 const renderThinkingFields = ({ thinking, max_tokens }: Thinking): Json => ({
   max_tokens,
@@ -153,7 +226,7 @@ function readOwnParameter(call: TextCall, name: string): Json {
 function renderOtherParameters(call: TextCall): Json {
   const { params, user, stream } = call
   const fields: Json = {}
-  const stop = params.stop?.filter(sequence => sequence.trim() !== '') ?? []
+  const stop = params.stop?.filter(isNotBlank) ?? []
   const tier = SERVICE_TIERS.get(params.service_tier ?? '')
   if (stop.length > 0) fields.stop_sequences = stop
   if (user !== null) fields.metadata = { ...readOwnParameter(call, 'metadata'), user_id: user }
@@ -162,6 +235,8 @@ function renderOtherParameters(call: TextCall): Json {
   if (stream) fields.stream = true
   return fields
 }
+
+const isNotBlank = (sequence: string): boolean => sequence.trim() !== ''
 
 /**
  * Maps requested service tiers to this API's. Priority is what `auto` gives to accounts that have

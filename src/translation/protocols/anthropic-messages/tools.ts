@@ -55,8 +55,8 @@ function filterAllowedTools(
   return offered.length > 0 ? offered : tools
 }
 
-// Other vendors behind this API do not search.
-const hasWebSearch = (endpoint: Endpoint): boolean =>
+/** Tells whether the host searches the web. Other vendors behind this API do not. */
+export const hasWebSearch = (endpoint: Endpoint): boolean =>
   isAnthropic(endpoint) || endpoint.protocol === VERTEX
 
 /** What the definition of a tool depends on. */

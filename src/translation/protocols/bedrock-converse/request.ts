@@ -21,7 +21,7 @@ import {
 } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
 import { type FunctionTool, leaveOutToolWork, readExtra, requireFunctionTool } from '../native.ts'
-import type { UpstreamRequest } from '../protocol.ts'
+import type { IsLacking, Lacks, UpstreamRequest } from '../protocol.ts'
 import { toReasoningEffort } from '../reasoning.ts'
 import { offerAllowed, readAllowance, type ToolNames } from '../tools.ts'
 import { BETAS, getModelFamily, type ModelFamily, resolveModelName } from './capabilities.data.ts'
@@ -52,12 +52,8 @@ function buildBody(call: TextCall, endpoint: Endpoint): Json {
   const format = chooseAnswerFormat(call, endpoint)
   const inputs = { call, endpoint, conversation, format }
   const tooling = renderTools(inputs)
-  const inference = renderInference(
-    call,
-    endpoint,
-    conversation,
-    isPrefilled || requiresToolCall(call, endpoint, format),
-  )
+  const isBarred = isPrefilled || requiresToolCall(call, endpoint, format)
+  const inference = renderInference(call, endpoint, conversation, isBarred)
   const extra = readExtra(call)
   return {
     ...extra,
@@ -77,8 +73,8 @@ function buildBody(call: TextCall, endpoint: Endpoint): Json {
  * Tells whether the caller began the answer (prefill). Throws 400 if the model does not support
  * that.
  */
-function hasPrefill({ messages }: Conversation, endpoint: Endpoint): boolean {
-  if (messages.at(-1)?.role !== 'assistant') return false
+function hasPrefill(conversation: Conversation, endpoint: Endpoint): boolean {
+  if (!isBegun(conversation)) return false
   const family = getModelFamily(endpoint)
   if (
     !(family.thinking === 'claude'
@@ -91,6 +87,65 @@ function hasPrefill({ messages }: Conversation, endpoint: Endpoint): boolean {
       'messages',
     )
   return true
+}
+
+const isBegun = ({ messages }: Conversation): boolean => messages.at(-1)?.role === 'assistant'
+
+/** Tells that the inference is the same without the parameter. */
+const isUninferred =
+  (name: InferenceParameter): IsLacking =>
+  (call, endpoint) => {
+    const { [name]: _, ...params } = call.params
+    const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, null)))
+    const format = chooseAnswerFormat(call, endpoint)
+    const isBarred = isBegun(conversation) || requiresToolCall(call, endpoint, format)
+    const [whole, without] = [call, { ...call, params }].map(one =>
+      renderInference(one, endpoint, conversation, isBarred),
+    )
+    return Bun.deepEquals(whole, without)
+  }
+
+type InferenceParameter = 'max_tokens' | 'temperature' | 'top_p' | 'top_k' | 'stop' | Effort
+type Effort = 'reasoning' | 'verbosity'
+
+/** The parameters of OpenAI's chat that Converse or its model has no form for. */
+export const LACKS: Lacks = {
+  max_tokens: isUninferred('max_tokens'),
+  temperature: isUninferred('temperature'),
+  top_p: isUninferred('top_p'),
+  top_k: isUninferred('top_k'),
+  min_p: true,
+  top_a: true,
+  frequency_penalty: true,
+  presence_penalty: true,
+  repetition_penalty: true,
+  seed: true,
+  stop: isUninferred('stop'),
+  logit_bias: true,
+  logprobs: true,
+  top_logprobs: true,
+  prediction: true,
+  response_format: (call, endpoint) => chooseAnswerFormat(call, endpoint).by === 'nothing',
+  tool_choice: isUnforced,
+  parallel_tool_calls: (call, endpoint) =>
+    getModelFamily(endpoint).thinking !== 'claude' ||
+    chooseAnswerFormat(call, endpoint).by === 'tool',
+  reasoning: isUninferred('reasoning'),
+  verbosity: isUninferred('verbosity'),
+  modalities: true,
+  audio: true,
+  image_config: true,
+  service_tier: ({ params }) => !SERVICE_TIERS.has(params.service_tier ?? ''),
+  web_search_options: true,
+  prompt_cache_options: true,
+  cache_control: (_, endpoint) => getModelFamily(endpoint).cachePoints === 'nowhere',
+}
+
+/** Tells that the model is free to call none of its tools, though it should call any. */
+function isUnforced(call: TextCall, endpoint: Endpoint): boolean {
+  const { tool_choice } = call.params
+  const isForced = tool_choice === 'required' || readAllowance(tool_choice)?.mode === 'required'
+  return isForced && !supportsForcedTools(endpoint)
 }
 
 /** Merges our fields over those that the caller gave under the same Bedrock name. */

@@ -14,7 +14,7 @@ import type { Tool, ToolChoice } from '../../../language/tool.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { ANSWER_IN_JSON, buildSchemaInstruction, mentionsJson } from '../json-answer.ts'
 import { foreignContent, foreignTool, isNative, omitParameters, readExtra } from '../native.ts'
-import type { UpstreamRequest } from '../protocol.ts'
+import type { IsLacking, Lacks, UpstreamRequest } from '../protocol.ts'
 import { toReasoningEffort } from '../reasoning.ts'
 import { offerAllowed, renderInputJson, toMistralCallId } from '../tools.ts'
 
@@ -182,6 +182,45 @@ export function applyParameterQuirks(
   }
   for (const name of dropped) delete body[name]
   return body
+}
+
+const isDropped = (name: string, { renamed, dropped }: Quirks): boolean =>
+  dropped.includes(renamed[name] ?? name)
+
+/** Returns what the server gets of the fields that the gateway does not know. */
+export function pickExtra(call: TextCall, endpoint: Endpoint): Record<string, unknown> {
+  const { quirks } = endpoint.provider
+  const extra = readOwnExtra(call, endpoint)
+  return omitParameters(
+    extra,
+    Object.keys(extra).filter(name => isDropped(name, quirks)),
+  )
+}
+
+/** The parameters that keep their names, and that a server may refuse. */
+const REFUSABLE = [
+  ...['temperature', 'top_p', 'top_k', 'min_p', 'top_a', 'seed', 'stop'],
+  ...['frequency_penalty', 'presence_penalty', 'repetition_penalty'],
+  ...['logit_bias', 'logprobs', 'top_logprobs', 'prediction', 'response_format'],
+  ...['tool_choice', 'parallel_tool_calls', 'verbosity', 'modalities', 'audio', 'image_config'],
+  ...['service_tier', 'web_search_options', 'prompt_cache_options'],
+] as const satisfies (keyof Params)[]
+
+const refuses =
+  (name: string): IsLacking =>
+  (_, { provider: { quirks } }) =>
+    isDropped(name, quirks)
+
+/** What of the chat API single servers do not have. */
+export const LACKS: Lacks = {
+  ...Object.fromEntries(REFUSABLE.map(name => [name, refuses(name)])),
+  max_tokens: (_, { provider: { quirks } }) => isDropped(quirks.output_bound, quirks),
+  reasoning: (call, { provider: { quirks } }) =>
+    Object.keys(renderReasoning(call.params.reasoning, call, quirks)).every(name =>
+      isDropped(name, quirks),
+    ),
+  cache_control: (_, { provider: { quirks } }) =>
+    !quirks.cache_markers || isDropped('cache_control', quirks),
 }
 
 /** Builds an operation's path. Azure's dated API has the model's deployment in the path. */
