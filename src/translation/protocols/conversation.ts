@@ -35,11 +35,12 @@ export interface Instructions {
 export type LaterInstructions = 'first' | 'said' | 'apart'
 
 /**
- * Tells where later system messages go at providers that have none within a conversation. Clients of
- * Anthropic's API send them for what holds from there on, many in a conversation.
+ * Tells where later system messages go at providers that have none within a conversation. Agents send
+ * them for what holds from there on, many in a conversation; those of the chat API are few, and keep
+ * their weight in front.
  */
 export const placeInstructions = (call: TextCall): LaterInstructions =>
-  isNative(call, 'messages') ? 'said' : 'first'
+  isNative(call, 'chat') ? 'first' : 'said'
 
 /**
  * A conversation as most providers want it: the instructions apart, two sides that alternate, and
