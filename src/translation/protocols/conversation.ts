@@ -1,3 +1,4 @@
+import type { TextCall } from '../../language/call.ts'
 import type { Block, CacheControl, Message } from '../../language/message.ts'
 
 /** The result of a tool call. */
@@ -54,6 +55,16 @@ export function startWithUser({ system, messages }: Conversation): Conversation 
     system,
     messages: [{ role: 'user', blocks: [{ type: 'text', text: '.' }] }, ...messages],
   }
+}
+
+/**
+ * Lists the messages that decide whether a model may think as the call asks: from what the user said
+ * last. Empty if the call does not ask for reasoning.
+ */
+export function listLastTurn({ messages, params }: TextCall): Message[] {
+  if (!params.reasoning) return []
+  const at = messages.findLastIndex(({ role }) => role === 'user')
+  return messages.slice(Math.max(at, 0))
 }
 
 const isInstruction = ({ role }: Message) => role === 'system' || role === 'developer'

@@ -11,7 +11,7 @@ import type { TextCall } from '../../../language/call.ts'
 import type { Block } from '../../../language/message.ts'
 import type { Tool } from '../../../language/tool.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
-import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
+import { type Conversation, listLastTurn, startWithUser, toConversation } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
 import { isNative, leaveOutToolWork, omitParameters, readExtra } from '../native.ts'
 import type { IsLacking, Lacks, UpstreamRequest } from '../protocol.ts'
@@ -123,11 +123,7 @@ function isBegun({ messages }: Conversation): boolean {
   return last?.role === 'assistant' && last.blocks.at(-1)?.type !== 'other'
 }
 
-function chooseThinking(
-  call: TextCall,
-  endpoint: Endpoint,
-  conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, NATIVE))),
-): Thinking {
+function chooseThinking(call: TextCall, endpoint: Endpoint, conversation: Conversation): Thinking {
   const isBarred =
     isBegun(conversation) ||
     chooseAnswerFormat(call, endpoint).by === 'tool' ||
@@ -135,21 +131,25 @@ function chooseThinking(
   return renderThinking(call, endpoint, conversation, isBarred)
 }
 
+const readTurn = (call: TextCall): Conversation =>
+  startWithUser(toConversation(leaveOutToolWork(listLastTurn(call), NATIVE)))
+
 /** Tells that the thinking is the same without the parameter. */
 const isUnthought =
   (name: 'reasoning' | 'verbosity'): IsLacking =>
   (call, endpoint) => {
     const { [name]: _, ...params } = call.params
-    const without = chooseThinking({ ...call, params }, endpoint)
-    return Bun.deepEquals(chooseThinking(call, endpoint), without)
+    const turn = readTurn(call)
+    const without = chooseThinking({ ...call, params }, endpoint, turn)
+    return Bun.deepEquals(chooseThinking(call, endpoint, turn), without)
   }
 
 const isUnsampled =
   (name: 'temperature' | 'top_p' | 'top_k'): IsLacking =>
-  (call, endpoint) =>
-    !(
-      name in renderSampling(call.params, getCapabilities(endpoint), chooseThinking(call, endpoint))
-    )
+  (call, endpoint) => {
+    const thinking = chooseThinking(call, endpoint, readTurn(call))
+    return !(name in renderSampling(call.params, getCapabilities(endpoint), thinking))
+  }
 
 /** The parameters of OpenAI's chat that the Messages API or its model has no form for. */
 export const LACKS: Lacks = {

@@ -13,7 +13,7 @@ import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { getCapabilities } from '../anthropic-messages/capabilities.data.ts'
 import { closeSchema, isClosable, toInputSchema } from '../anthropic-messages/schema.ts'
 import { renderSampling, renderThinking } from '../anthropic-messages/thinking.ts'
-import { type Conversation, startWithUser, toConversation } from '../conversation.ts'
+import { type Conversation, listLastTurn, startWithUser, toConversation } from '../conversation.ts'
 import { ONLY_JSON, pickAnswerToolName } from '../json-answer.ts'
 import { type FunctionTool, leaveOutToolWork, readExtra, requireFunctionTool } from '../native.ts'
 import type { IsLacking, Lacks, UpstreamRequest } from '../protocol.ts'
@@ -89,7 +89,8 @@ const isUninferred =
   (name: InferenceParameter): IsLacking =>
   (call, endpoint) => {
     const { [name]: _, ...params } = call.params
-    const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, null)))
+    const turn = leaveOutToolWork(listLastTurn(call), null)
+    const conversation = startWithUser(toConversation(turn))
     const format = chooseAnswerFormat(call, endpoint)
     const isBarred = isBegun(conversation) || requiresToolCall(call, endpoint, format)
     const [whole, without] = [call, { ...call, params }].map(one =>
