@@ -136,6 +136,16 @@ export function startWithUser({ system, messages }: Conversation): Conversation 
   }
 }
 
+/**
+ * Lists the messages that decide whether a model may think as the call asks: from what the user said
+ * last. Empty if the call does not ask for reasoning.
+ */
+export function listLastTurn({ messages, params }: TextCall): Message[] {
+  if (!params.reasoning) return []
+  const at = messages.findLastIndex(({ role }) => role === 'user')
+  return messages.slice(Math.max(at, 0))
+}
+
 const isInstruction = ({ role }: Message) => role === 'system' || role === 'developer'
 
 function appendMessage(merged: ConversationMessage[], message: Message): void {

@@ -14,6 +14,7 @@ import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { applyToolChanges } from '../../tool-changes.ts'
 import {
   type Conversation,
+  listLastTurn,
   placeInstructions,
   startWithUser,
   toConversation,
@@ -133,11 +134,7 @@ function isBegun({ messages }: Conversation): boolean {
   return last?.role === 'assistant' && last.blocks.at(-1)?.type !== 'other'
 }
 
-function chooseThinking(
-  call: TextCall,
-  endpoint: Endpoint,
-  conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, NATIVE))),
-): Thinking {
+function chooseThinking(call: TextCall, endpoint: Endpoint, conversation: Conversation): Thinking {
   const isBarred =
     isBegun(conversation) ||
     chooseAnswerFormat(call, endpoint).by === 'tool' ||
@@ -145,21 +142,25 @@ function chooseThinking(
   return renderThinking(call, endpoint, conversation, isBarred)
 }
 
+const readTurn = (call: TextCall): Conversation =>
+  startWithUser(toConversation(leaveOutToolWork(listLastTurn(call), NATIVE)))
+
 /** Tells that the thinking is the same without the parameter. */
 const isUnthought =
   (name: 'reasoning' | 'verbosity'): IsLacking =>
   (call, endpoint) => {
     const { [name]: _, ...params } = call.params
-    const without = chooseThinking({ ...call, params }, endpoint)
-    return Bun.deepEquals(chooseThinking(call, endpoint), without)
+    const turn = readTurn(call)
+    const without = chooseThinking({ ...call, params }, endpoint, turn)
+    return Bun.deepEquals(chooseThinking(call, endpoint, turn), without)
   }
 
 const isUnsampled =
   (name: 'temperature' | 'top_p' | 'top_k'): IsLacking =>
-  (call, endpoint) =>
-    !(
-      name in renderSampling(call.params, getCapabilities(endpoint), chooseThinking(call, endpoint))
-    )
+  (call, endpoint) => {
+    const thinking = chooseThinking(call, endpoint, readTurn(call))
+    return !(name in renderSampling(call.params, getCapabilities(endpoint), thinking))
+  }
 
 /** The parameters of OpenAI's chat that the Messages API or its model has no form for. */
 export const LACKS: Lacks = {

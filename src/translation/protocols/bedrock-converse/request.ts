@@ -15,6 +15,7 @@ import { closeSchema, isClosable, toInputSchema } from '../anthropic-messages/sc
 import { renderSampling, renderThinking } from '../anthropic-messages/thinking.ts'
 import {
   type Conversation,
+  listLastTurn,
   placeInstructions,
   startWithUser,
   toConversation,
@@ -96,7 +97,8 @@ const isUninferred =
   (name: InferenceParameter): IsLacking =>
   (call, endpoint) => {
     const { [name]: _, ...params } = call.params
-    const conversation = startWithUser(toConversation(leaveOutToolWork(call.messages, null)))
+    const turn = leaveOutToolWork(listLastTurn(call), null)
+    const conversation = startWithUser(toConversation(turn))
     const format = chooseAnswerFormat(call, endpoint)
     const isBarred = isBegun(conversation) || requiresToolCall(call, endpoint, format)
     const [whole, without] = [call, { ...call, params }].map(one =>

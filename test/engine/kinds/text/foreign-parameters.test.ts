@@ -32,6 +32,17 @@ beforeAll(async () => {
 const SCHEMA = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
 const HI = [{ role: 'user', content: 'Say it in JSON' }]
 
+/** A loop of tools whose thoughts did not come back: some models cannot think on in it. */
+const LOOP = [
+  ...HI,
+  {
+    role: 'assistant',
+    content: null,
+    tool_calls: [{ id: 'c1', type: 'function', function: { name: 'look', arguments: '{}' } }],
+  },
+  { role: 'tool', tool_call_id: 'c1', content: 'Paris' },
+]
+
 /** A parameter of a door. */
 interface Field {
   /** Where it stands in the body. */
@@ -200,6 +211,7 @@ const GEMINI: Field[] = [
 
 const DOORS: Door[] = [
   { dialect: 'chat', base: { messages: HI }, fields: CHAT, toCall: toChatCall },
+  { dialect: 'chat', base: { messages: LOOP }, fields: CHAT, toCall: toChatCall },
   {
     dialect: 'messages',
     base: { messages: HI },
@@ -432,6 +444,13 @@ test.each<[Endpoint, TextDialect, Json, string[]]>([
   [COHERE, 'chat', { n: 2, seed: 7, logit_bias: { 5: 1 } }, ['logit_bias', 'n']],
   [CLAUDE, 'chat', { temperature: 0.5, top_p: 0.5 }, ['top_p']],
   [CLAUDE, 'chat', { top_p: 0.5 }, []],
+  [CLAUDE, 'chat', { temperature: 0.5, reasoning: { effort: 'high' } }, ['temperature']],
+  [
+    CLAUDE,
+    'chat',
+    { temperature: 0.5, reasoning: { effort: 'high' }, messages: LOOP, ...chatTools },
+    ['reasoning'],
+  ],
   [COHERE, 'messages', { thinking: { type: 'enabled', budget_tokens: 2_000 } }, ['thinking']],
   [COHERE, 'responses', { text: { verbosity: 'low' } }, ['text.verbosity']],
   [
