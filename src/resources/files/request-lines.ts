@@ -12,8 +12,9 @@ export interface Line {
 const NEWLINE = 0x0a
 
 /**
- * Reads a file line by line. Lines of white space are skipped, and count. Holds one line and one
- * piece of the file. Throws 413 for a line of more than 32 MiB.
+ * Reads a file line by line, without the white space that lines begin with. Lines of white space
+ * alone are skipped, and count. Holds one line and one piece of the file. Throws 413 for a line of
+ * more than 32 MiB.
  */
 export async function* readLines(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
   let number = 1
@@ -22,28 +23,30 @@ export async function* readLines(pieces: AsyncIterable<Uint8Array>): AsyncGenera
   for await (const piece of pieces) {
     let start = 0
     for (;;) {
+      // A file of white space alone has millions of lines: nothing is made for one.
+      for (; begun.length === 0 && isBlank(piece[start]); start++)
+        if (piece[start] === NEWLINE) number += 1
+      if (start === piece.length) break
       const end = piece.indexOf(NEWLINE, start)
       const part = piece.subarray(start, end === -1 ? piece.length : end)
       size += part.length
       if (size > LARGEST_BODY) throw nameLine(tooLarge(TOO_LONG), number)
       begun.push(part)
       if (end === -1) break
-      const bytes = begun.length === 1 ? part : Buffer.concat(begun)
-      if (!isBlank(bytes)) yield { number, bytes }
+      yield { number, bytes: begun.length === 1 ? part : Buffer.concat(begun) }
       number += 1
       begun = []
       size = 0
       start = end + 1
     }
   }
-  const bytes = Buffer.concat(begun)
-  if (!isBlank(bytes)) yield { number, bytes }
+  if (begun.length > 0) yield { number, bytes: Buffer.concat(begun) }
 }
 
 const TOO_LONG = `expected at most ${LARGEST_BODY} bytes`
 
-const isBlank = (bytes: Uint8Array): boolean =>
-  bytes.every(byte => byte === 0x20 || byte === 0x0d || byte === 0x09)
+const isBlank = (byte: number | undefined): boolean =>
+  byte === 0x20 || byte === NEWLINE || byte === 0x0d || byte === 0x09
 
 /** What a batch may ask for: the paths of calls, as clients of OpenAI write them. */
 export const BATCH_ENDPOINTS = [
