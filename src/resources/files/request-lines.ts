@@ -1,7 +1,8 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { parseBody } from '../../base/body.ts'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { parseBody, parseBodyInSteps } from '../../base/body.ts'
 import { GatewayError, invalid, tooLarge } from '../../base/errors.ts'
 import { LARGEST_BODY, open } from '../../base/schema-builders.ts'
+import { runInTurns } from '../../base/turns.ts'
 
 /** A line of a file, with its number, which counts from 1. */
 export interface Line {
@@ -67,7 +68,6 @@ const RequestLine = Type.Object({
   url: Type.Union(BATCH_ENDPOINTS.map(path => Type.Literal(path))),
   body: Type.Object({}, open),
 })
-type RequestLine = Static<typeof RequestLine>
 
 /**
  * Checks that a file is one of requests, line by line. Throws 400 naming the first line that is
@@ -77,7 +77,7 @@ export async function checkRequestFile(pieces: AsyncIterable<Uint8Array>): Promi
   const seen = new SeenIds()
   let url: string | undefined
   for await (const line of readLines(pieces)) {
-    const request = parseLine<RequestLine>(line, bytes => parseBody(RequestLine, bytes))
+    const request = await parseLine(line, RequestLine)
     url ??= request.url
     if (request.url !== url)
       throw nameLine(invalid(`url: expected ${url} as in the first`, 'url'), line.number)
@@ -85,20 +85,28 @@ export async function checkRequestFile(pieces: AsyncIterable<Uint8Array>): Promi
   }
 }
 
-/** Reads a line. Throws what reading it throws, with the number of the line. */
-export function parseLine<Request>(
+/** In bytes: a longer line is read in steps, between which others have their turn. */
+const READ_AT_ONCE = 256 * 1024
+
+/**
+ * Reads a line that has to match the schema. Throws what reading a body throws, with the number of
+ * the line.
+ */
+export async function parseLine<Schema extends TSchema>(
   { number, bytes }: Line,
-  parse: (bytes: Uint8Array) => Request,
-): Request {
+  schema: Schema,
+): Promise<Static<Schema>> {
   try {
-    return parse(bytes)
+    if (bytes.length <= READ_AT_ONCE) return parseBody(schema, bytes)
+    // The steps give the memory of their bytes back, and a line may be read again.
+    return await runInTurns(parseBodyInSteps(schema, bytes.slice()))
   } catch (thrown) {
     throw nameLine(GatewayError.from(thrown), number)
   }
 }
 
 /** Returns an error as one about a line of a file. */
-const nameLine = (error: GatewayError, line: number): GatewayError =>
+export const nameLine = (error: GatewayError, line: number): GatewayError =>
   error.with({
     message: `line ${line}: ${error.message}`,
     metadata: { ...error.metadata, line },

@@ -1,7 +1,12 @@
 import { expect, test } from 'bun:test'
+import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/base/errors.ts'
-import { checkRequestFile, readLines } from '../../../src/resources/files/request-lines.ts'
+import {
+  checkRequestFile,
+  parseLine,
+  readLines,
+} from '../../../src/resources/files/request-lines.ts'
 
 async function* cut(bytes: Uint8Array, sizes: number[]) {
   for (let [start, i] = [0, 0]; start < bytes.length; i++) {
@@ -63,4 +68,20 @@ test('a refusal names the line, and lines of white space count', async () => {
     GatewayError.from,
   )
   expect(refused).toMatchObject({ status: 400, message: expect.stringMatching(/^line 4: /) })
+})
+
+test('others have their turn while a long line is read, which can be read again', async () => {
+  const text = '\\'.repeat(8 * 1024 * 1024)
+  // Nothing else shares its memory, so that a reader could give it back.
+  const bytes = new TextEncoder().encode(JSON.stringify({ custom_id: 'a', body: { text } })).slice()
+  const schema = Type.Object({ custom_id: Type.String() }, { additionalProperties: true })
+  let turns = 0
+  const count = setInterval(() => {
+    turns += 1
+  }, 0)
+  const first = await parseLine({ number: 1, bytes }, schema)
+  clearInterval(count)
+  expect(turns).toBeGreaterThanOrEqual(1)
+  expect(first).toEqual({ custom_id: 'a', body: { text } } as never)
+  expect(await parseLine({ number: 1, bytes }, schema)).toEqual(first)
 })
