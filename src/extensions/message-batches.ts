@@ -5,7 +5,7 @@ import { isObject, type Json, parseObject, readObject, readString } from '../bas
 import { closed, list, open } from '../base/schema-builders.ts'
 import type { Actor } from '../resources/actor.ts'
 import { LINE_FIELDS } from '../resources/files/request-lines.ts'
-import { readFile, resolveScope } from '../resources/files.ts'
+import { readFile, requireFile, resolveScope } from '../resources/files.ts'
 import { RequestReader } from './batches/requests.ts'
 import type { Batch } from './batches/store.ts'
 import type { BatchWorld } from './batches/world.ts'
@@ -124,24 +124,36 @@ export async function readMessageResults(
   if (batch.ended_at === null)
     throw conflict(`The batch is ${batch.status}: its results are there once it has ended`)
   const files = [batch.output_file_id, batch.error_file_id].filter(file => file !== null)
-  const contents = await Promise.all(files.map(file => readFile(world, actor, file)))
-  return joinResults(contents.map(({ bytes }) => bytes))
+  for (const file of files) await requireFile(world, actor, file, {})
+  return joinResults(world, actor, files)
 }
 
-async function* joinResults(files: ReadableStream<Uint8Array>[]): AsyncGenerator<Uint8Array> {
+// Each file is opened when its turn comes: a client that leaves before leaves none open.
+async function* joinResults(
+  world: BatchWorld,
+  actor: Actor,
+  files: string[],
+): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder()
-  for (const file of files)
-    for await (const line of readLines(file)) yield encoder.encode(`${renderResult(line)}\n`)
+  for (const file of files) {
+    const { bytes } = await readFile(world, actor, file)
+    for await (const line of readLines(bytes)) yield encoder.encode(`${renderResult(line)}\n`)
+  }
 }
 
 async function* readLines(bytes: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
-  let rest = ''
+  // An answer with pictures is a line of very many pieces, which are joined once.
+  let begun: string[] = []
   for await (const piece of bytes) {
-    const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
+    const [first = '', ...others] = decoder.decode(piece, { stream: true }).split('\n')
+    begun.push(first)
+    for (const next of others) {
+      yield begun.join('')
+      begun = [next]
+    }
   }
+  const rest = begun.join('')
   if (rest !== '') yield rest
 }
 

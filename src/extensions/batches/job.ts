@@ -132,7 +132,7 @@ export class BatchJob {
     try {
       for await (const line of this.#openLines(batch)) {
         if (problems.length === MOST_PROBLEMS) break
-        const problem = this.#checkLine(batch, line, seen)
+        const problem = await this.#checkLine(batch, line, seen)
         if (problem) problems.push(problem)
         this.#checkCount(seen.size)
       }
@@ -143,9 +143,10 @@ export class BatchJob {
     return { total: seen.size, problems }
   }
 
-  #checkLine(batch: Batch, line: Line, seen: SeenIds): BatchProblem | null {
+  async #checkLine(batch: Batch, line: Line, seen: SeenIds): Promise<BatchProblem | null> {
     try {
-      seen.add(this.#getReader(batch).read(line).custom_id, line.number)
+      const { custom_id } = await this.#getReader(batch).read(line)
+      seen.add(custom_id, line.number)
       return null
     } catch (thrown) {
       return toProblem(thrown)
@@ -263,7 +264,7 @@ export class BatchJob {
   /** Notes a line that a killed process has paid for. Returns whether it is one. */
   async #keepPaid(batch: Batch, line: Line): Promise<boolean> {
     if (!(await isPaid(this.#world, batch.id, line.number))) return false
-    const { custom_id } = this.#getReader(batch).read(line)
+    const { custom_id } = await this.#getReader(batch).read(line)
     const id = this.#world.ids.generation(this.#world.clock.now())
     const outcome = buildUnanswered(id, custom_id, 'interrupted', INTERRUPTED)
     await this.#addResult(line.number, outcome)
@@ -272,10 +273,10 @@ export class BatchJob {
 
   async #runLine(batch: Batch, line: Line): Promise<void> {
     const world = this.#world
+    const reader = this.#getReader(batch)
+    const request = await reader.read(line)
     const actor = this.#findActor(batch)
     if (!actor) return this.#putBack(line)
-    const reader = this.#getReader(batch)
-    const request = reader.read(line)
     const outcome = await runLine(world, { batch, dialect: reader.dialect, actor, request })
     if ('after' in outcome) return this.#putOff(line, outcome.after)
     this.#refused.clear()
@@ -345,7 +346,7 @@ export class BatchJob {
     try {
       for await (const line of this.#openLines(batch)) {
         if (done.has(line.number)) continue
-        const { custom_id } = reader.read(line)
+        const { custom_id } = await reader.read(line)
         const id = this.#world.ids.generation(this.#world.clock.now())
         yield buildUnanswered(id, custom_id, `batch_${as}`, UNANSWERED).text
       }

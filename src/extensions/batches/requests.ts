@@ -1,8 +1,8 @@
 import { type TObject, Type } from '@sinclair/typebox'
-import { parseBody, refuseIssue } from '../../base/body.ts'
-import { invalid } from '../../base/errors.ts'
+import { refuseIssue } from '../../base/body.ts'
+import { GatewayError, invalid } from '../../base/errors.ts'
 import { findSchemaIssue } from '../../base/schema.ts'
-import { LINE_FIELDS, type Line, parseLine } from '../../resources/files/request-lines.ts'
+import { LINE_FIELDS, type Line, nameLine, parseLine } from '../../resources/files/request-lines.ts'
 import type { Dialect, DialectBody } from '../../translation/dialects/dialect.ts'
 import { dialects } from '../../translation/dialects/registry.ts'
 
@@ -37,12 +37,14 @@ export class RequestReader {
    * Reads a line. Throws 400 with its number for one that is no request to the endpoint, or asks
    * for a stream or a dry run.
    */
-  read(line: Line): BatchRequest {
-    return parseLine(line, bytes => {
-      const { custom_id, body } = parseBody(this.#schema, bytes) as unknown as BatchRequest
+  async read(line: Line): Promise<BatchRequest> {
+    const { custom_id, body } = (await parseLine(line, this.#schema)) as unknown as BatchRequest
+    try {
       checkPlain(body)
-      return { line: line.number, custom_id, body }
-    })
+    } catch (thrown) {
+      throw nameLine(GatewayError.from(thrown), line.number)
+    }
+    return { line: line.number, custom_id, body }
   }
 }
 

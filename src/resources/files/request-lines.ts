@@ -1,7 +1,8 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { parseBody } from '../../base/body.ts'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { parseBody, parseBodyInSteps } from '../../base/body.ts'
 import { GatewayError, invalid, tooLarge } from '../../base/errors.ts'
 import { LARGEST_BODY, open } from '../../base/schema-builders.ts'
+import { runInTurns } from '../../base/turns.ts'
 
 /** A line of a file, with its number, which counts from 1. */
 export interface Line {
@@ -12,8 +13,9 @@ export interface Line {
 const NEWLINE = 0x0a
 
 /**
- * Reads a file line by line. Lines of white space are skipped, and count. Holds one line and one
- * piece of the file. Throws 413 for a line of more than 32 MiB.
+ * Reads a file line by line, without the white space that lines begin with. Lines of white space
+ * alone are skipped, and count. Holds one line and one piece of the file. Throws 413 for a line of
+ * more than 32 MiB.
  */
 export async function* readLines(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
   let number = 1
@@ -22,28 +24,30 @@ export async function* readLines(pieces: AsyncIterable<Uint8Array>): AsyncGenera
   for await (const piece of pieces) {
     let start = 0
     for (;;) {
+      // A file of white space alone has millions of lines: nothing is made for one.
+      for (; begun.length === 0 && isBlank(piece[start]); start++)
+        if (piece[start] === NEWLINE) number += 1
+      if (start === piece.length) break
       const end = piece.indexOf(NEWLINE, start)
       const part = piece.subarray(start, end === -1 ? piece.length : end)
       size += part.length
       if (size > LARGEST_BODY) throw nameLine(tooLarge(TOO_LONG), number)
       begun.push(part)
       if (end === -1) break
-      const bytes = begun.length === 1 ? part : Buffer.concat(begun)
-      if (!isBlank(bytes)) yield { number, bytes }
+      yield { number, bytes: begun.length === 1 ? part : Buffer.concat(begun) }
       number += 1
       begun = []
       size = 0
       start = end + 1
     }
   }
-  const bytes = Buffer.concat(begun)
-  if (!isBlank(bytes)) yield { number, bytes }
+  if (begun.length > 0) yield { number, bytes: Buffer.concat(begun) }
 }
 
 const TOO_LONG = `expected at most ${LARGEST_BODY} bytes`
 
-const isBlank = (bytes: Uint8Array): boolean =>
-  bytes.every(byte => byte === 0x20 || byte === 0x0d || byte === 0x09)
+const isBlank = (byte: number | undefined): boolean =>
+  byte === 0x20 || byte === NEWLINE || byte === 0x0d || byte === 0x09
 
 /** What a batch may ask for: the paths of calls, as clients of OpenAI write them. */
 export const BATCH_ENDPOINTS = [
@@ -64,7 +68,6 @@ const RequestLine = Type.Object({
   url: Type.Union(BATCH_ENDPOINTS.map(path => Type.Literal(path))),
   body: Type.Object({}, open),
 })
-type RequestLine = Static<typeof RequestLine>
 
 /**
  * Checks that a file is one of requests, line by line. Throws 400 naming the first line that is
@@ -74,7 +77,7 @@ export async function checkRequestFile(pieces: AsyncIterable<Uint8Array>): Promi
   const seen = new SeenIds()
   let url: string | undefined
   for await (const line of readLines(pieces)) {
-    const request = parseLine<RequestLine>(line, bytes => parseBody(RequestLine, bytes))
+    const request = await parseLine(line, RequestLine)
     url ??= request.url
     if (request.url !== url)
       throw nameLine(invalid(`url: expected ${url} as in the first`, 'url'), line.number)
@@ -82,20 +85,28 @@ export async function checkRequestFile(pieces: AsyncIterable<Uint8Array>): Promi
   }
 }
 
-/** Reads a line. Throws what reading it throws, with the number of the line. */
-export function parseLine<Request>(
+/** In bytes: a longer line is read in steps, between which others have their turn. */
+const READ_AT_ONCE = 256 * 1024
+
+/**
+ * Reads a line that has to match the schema. Throws what reading a body throws, with the number of
+ * the line.
+ */
+export async function parseLine<Schema extends TSchema>(
   { number, bytes }: Line,
-  parse: (bytes: Uint8Array) => Request,
-): Request {
+  schema: Schema,
+): Promise<Static<Schema>> {
   try {
-    return parse(bytes)
+    if (bytes.length <= READ_AT_ONCE) return parseBody(schema, bytes)
+    // The steps give the memory of their bytes back, and a line may be read again.
+    return await runInTurns(parseBodyInSteps(schema, bytes.slice()))
   } catch (thrown) {
     throw nameLine(GatewayError.from(thrown), number)
   }
 }
 
 /** Returns an error as one about a line of a file. */
-const nameLine = (error: GatewayError, line: number): GatewayError =>
+export const nameLine = (error: GatewayError, line: number): GatewayError =>
   error.with({
     message: `line ${line}: ${error.message}`,
     metadata: { ...error.metadata, line },

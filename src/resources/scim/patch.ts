@@ -1,6 +1,6 @@
 import { isObject, type Json, readObjects, readString } from '../../base/json.ts'
 import { type Attribute, findAttribute, type ResourceType } from './attributes.ts'
-import { parsePath, type ScimFilter } from './filter.ts'
+import { countComparisons, MOST_COMPARISONS, parsePath, type ScimFilter } from './filter.ts'
 import { type ResolvedPath, resolvePath, tryResolvePath } from './match.ts'
 import { refused } from './refusal.ts'
 import {
@@ -200,27 +200,15 @@ function listIds(filter: ScimFilter): string[] | null {
     : null
 }
 
-/**
- * How many comparisons the filters and lists of one patch may take: they last a tenth of a second, in
- * which everybody else waits.
- */
-const MOST_READS = 1_000_000
-
 /** Throws 400 `tooMany` when a patch has taken too many comparisons. */
 function countReads(patch: Patch, reads: number): void {
   patch.reads += reads
-  if (patch.reads > MOST_READS)
+  if (patch.reads > MOST_COMPARISONS)
     throw refused('tooMany', 'Operations: expected fewer that read all values, or shorter paths')
 }
 
 /** Parsing takes as long as a comparison for so many characters. */
 const CHARACTERS_PER_READ = 4
-
-function countComparisons(filter: ScimFilter): number {
-  if ('filters' in filter)
-    return filter.filters.reduce((sum, one) => sum + countComparisons(one), 0)
-  return filter.op === 'not' ? countComparisons(filter.filter) : 1
-}
 
 function applyToSingle(
   holder: Json,

@@ -1,6 +1,12 @@
 import { isObject, type Json } from '../../base/json.ts'
 import type { ResourceType } from './attributes.ts'
-import { parseFilter, parsePath, type ScimFilter } from './filter.ts'
+import {
+  countComparisons,
+  MOST_COMPARISONS,
+  parseFilter,
+  parsePath,
+  type ScimFilter,
+} from './filter.ts'
 import { createMatcher, createReader, resolvePath, toComparable } from './match.ts'
 import { refused } from './refusal.ts'
 import type { Projection } from './resource.ts'
@@ -87,11 +93,23 @@ function readNamesField(parameters: Json, name: string): string[] | null {
 
 const MAX_NAMES = 100
 
-/** Creates a function that matches shown resources with the query. Throws 400 `invalidFilter`. */
-export const createQueryMatcher = (
+/**
+ * Creates a function that matches shown resources with the query. Throws 400 `invalidFilter`; the
+ * function throws 400 `tooMany` for a resource of too many values for so long a filter.
+ */
+export function createQueryMatcher(
   type: ResourceType,
   { filter }: ResourceQuery,
-): ((resource: Json) => boolean) => (filter === null ? () => true : createMatcher(type, filter))
+): (resource: Json) => boolean {
+  if (filter === null) return () => true
+  const matches = createMatcher(type, filter)
+  const mostValues = MOST_COMPARISONS / countComparisons(filter)
+  return resource => {
+    if (Object.values(resource).some(value => Array.isArray(value) && value.length > mostValues))
+      throw refused('tooMany', 'filter: expected fewer comparisons, as a resource has many values')
+    return matches(resource)
+  }
+}
 
 /** Finds a key that every matching resource has. Undefined when the filter requires none. */
 export const findLookupKey = (

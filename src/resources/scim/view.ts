@@ -1,3 +1,4 @@
+import { isLongTurn, yieldToEventLoop } from '../../base/clock.ts'
 import { renderTag } from '../../base/entity-tag.ts'
 import { notFound } from '../../base/errors.ts'
 import { type Json, omitUndefined, readObjects, readString } from '../../base/json.ts'
@@ -61,7 +62,7 @@ export async function searchScimUsers(
   base: string,
   query: ResourceQuery,
 ): Promise<Json> {
-  return searchResources(query, world.store.scim.users, {
+  return searchResources(world, query, world.store.scim.users, {
     type: USER,
     costlyAttribute: 'groups',
     showBare: user => showBareUser(base, user),
@@ -75,7 +76,7 @@ export async function searchScimGroups(
   base: string,
   query: ResourceQuery,
 ): Promise<Json> {
-  return searchResources(query, world.store.scim.groups, {
+  return searchResources(world, query, world.store.scim.groups, {
     type: GROUP,
     costlyAttribute: 'members',
     showBare: group => showBareGroup(base, group),
@@ -122,13 +123,14 @@ interface Source<One> {
 
 /** Of a page of all the page alone is read: who reads all pages reads each record once. */
 async function searchResources<One>(
+  world: IdentityWorld,
   query: ResourceQuery,
   source: Source<One>,
   shown: Presentation<One>,
 ): Promise<Json> {
   const { filter, sortBy, startIndex, count } = query
   if (filter !== null || sortBy !== null)
-    return listResources(query, await source.find(findLookupKey(shown.type, query)), shown)
+    return listResources(world, query, await source.find(findLookupKey(shown.type, query)), shown)
   const page = await source.listPage(startIndex - 1, count)
   return showPage(query, page, await source.count(), shown)
 }
@@ -139,6 +141,7 @@ async function searchResources<One>(
  * of members.
  */
 async function listResources<One>(
+  { clock }: IdentityWorld,
   query: ResourceQuery,
   records: One[],
   shown: Presentation<One>,
@@ -148,10 +151,16 @@ async function listResources<One>(
     ? await showFull(records)
     : records.map(showBare)
   const matchesQuery = createQueryMatcher(type, query)
-  const matches = records.flatMap((record, i): SearchMatch<One>[] => {
+  const matches: SearchMatch<One>[] = []
+  let startedAt = clock.ticks()
+  for (const [i, record] of records.entries()) {
+    if (isLongTurn(clock, startedAt)) {
+      await yieldToEventLoop()
+      startedAt = clock.ticks()
+    }
     const resource = resources[i] ?? {}
-    return matchesQuery(resource) ? [{ record, resource }] : []
-  })
+    if (matchesQuery(resource)) matches.push({ record, resource })
+  }
   const page = slicePage(sortMatches(type, matches, query), query).map(({ record }) => record)
   return showPage(query, page, matches.length, shown)
 }
