@@ -119,6 +119,7 @@ async function takeTurns<K extends Kind>(
   try {
     return { run, error: await readAnswer(world, run, read) }
   } finally {
+    run.leaveMemory()
     ended.resolve()
   }
 }
