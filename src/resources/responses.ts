@@ -77,17 +77,20 @@ export const listInput = (input: Continued['input']): Json[] =>
 
 /**
  * Returns the whole conversation that a body goes on with: what was said before, and its own input,
- * with the items in place of references to them. Throws 400 naming the field for a response or an
- * item that this key has none of, and 413 for a conversation that is too long.
+ * with the items in place of references to them. `claim` takes memory for so many bytes of it before
+ * they are read. Throws what that throws, 400 naming the field for a response or an item that this key
+ * has none of, and 413 for a conversation that is too long.
  */
 export async function openConversation(
   world: ResponseWorld,
   actor: Actor,
   { previous_response_id, input }: Continued,
+  claim: (bytes: number) => void,
 ): Promise<Json[]> {
   const { items: own, bytes } = await resolveReferences(world, actor, listInput(input))
   const turns: ResponseContent[] = []
   let size = bytes
+  claim(size)
   let field = previous_response_id ?? null
   while (field !== null) {
     const stored = await findOwn(world, actor, field)
@@ -104,6 +107,7 @@ export async function openConversation(
     size += stored.size_bytes
     if (size > LARGEST_BODY || turns.length >= LONGEST_CHAIN)
       throw tooLarge('previous_response_id: the conversation before it is too long')
+    claim(size)
     const content = openContent(world, stored)
     turns.push(content)
     field = readString(content.response.previous_response_id)

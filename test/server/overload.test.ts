@@ -218,6 +218,7 @@ describe('what a small body names', () => {
   const PIXEL =
     'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
   const PNG = Buffer.concat([Buffer.from(PIXEL, 'base64'), Buffer.alloc(SIZE)])
+  const toUrl = (bytes: Buffer) => `data:image/png;base64,${bytes.toString('base64')}`
   const readUsed = () => countHeld()[1] ?? 0
 
   /** Asks often for what takes more memory than there is, and lets the provider answer. */
@@ -243,6 +244,26 @@ describe('what a small body names', () => {
     }
     const { id } = await storeFile(server.gateway, actor, { filename: 'a.png' }, pieces())
     await askOften([{ type: 'file', file: { file_id: id } }])
+  })
+
+  test('of a conversation is read where there is memory for it', async () => {
+    await start({ memory: 16 })
+    const { responses } = server.gateway.config
+    Object.assign(responses, { store: true })
+    upstream.answer(() => completion('Hello'))
+    const ask = (json: object) => call({ model: 'acme/small', ...json }, '/responses')
+    const input = [{ role: 'user', content: [{ type: 'input_image', image_url: toUrl(PNG) }] }]
+    const { id } = (await (await ask({ input })).json()) as { id: string }
+    await waitUntil(() => countHeld().join() === '0,0')
+    upstream.answer(() => HELD)
+    const before = upstream.hits.length
+    const next = { previous_response_id: id, input: 'More', store: false }
+    const held = ask(next)
+    await upstream.hit(before + 1)
+    const refused = await ask(next)
+    expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('memory')])
+    await letGo(held)
+    expect((await ask(next)).status).toBe(200)
   })
 
   test('is fetched once there is memory for it', async () => {
