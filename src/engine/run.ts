@@ -333,11 +333,6 @@ export class Run<K extends Kind = Kind> {
     if (this.tree && !this.within) this.tree.close(counters)
     // Where it has a record, that comes first.
     if (this.closers && this.ending === null) this.closeSubaccounts()
-    this.leaveMemory()
-  }
-
-  /** Gives back the memory of its large answers, and its place among them. */
-  leaveMemory(): void {
     this.room?.then(leave => leave())
     this.freeMemory?.()
   }

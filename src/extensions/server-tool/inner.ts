@@ -119,7 +119,9 @@ async function takeTurns<K extends Kind>(
   try {
     return { run, error: await readAnswer(world, run, read) }
   } finally {
-    run.leaveMemory()
+    // What it was admitted with is the client's call's; this is its own.
+    run.room?.then(leave => leave())
+    run.freeMemory?.()
     ended.resolve()
   }
 }
