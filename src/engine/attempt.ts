@@ -427,6 +427,7 @@ async function tryEndpoint<K extends Kind>(
         ownSchemes: protocol.ownSchemes,
         fetchesUrls: endpoint.provider.fetchesUrls,
         media: run.media,
+        run,
         cancellation,
       })
   const call = prepared instanceof Promise ? await prepared : prepared
@@ -811,18 +812,24 @@ function growAnswer<K extends Kind>(
   const { admission } = world.traffic
   let answer: LargeAnswer | undefined
   return async bytes => {
-    if (!answer) {
-      const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind, run)
-      const freeOthers = run.freeMemory
-      answer = begun
-      run.freeMemory = () => {
-        admission.endAnswer(begun)
-        freeOthers?.()
-      }
-    }
+    answer ??= beginMemory(world, run)
     await admission.growAnswer(answer, bytes)
     if (admitParts) await enterRoom(world, run)
   }
+}
+
+/** Begins to count what takes memory for a run, which has it until it is over. */
+export function beginMemory<K extends Kind>(
+  { traffic: { admission } }: ExtendedWorld,
+  run: Run<K>,
+): LargeAnswer {
+  const begun = admission.beginAnswer(run.actor.key_hash ?? run.actor.kind, run)
+  const freeOthers = run.freeMemory
+  run.freeMemory = () => {
+    admission.endAnswer(begun)
+    freeOthers?.()
+  }
+  return begun
 }
 
 /** Waits for a place among the answers that take much memory. The run has it until it is over. */

@@ -585,6 +585,8 @@ export interface CallTarget<K extends Kind> {
   fetchesUrls: boolean
   /** What was fetched for the call, as data URLs by their URL. */
   media: Map<string, string>
+  /** Whose memory that takes. */
+  run: Run<K>
   cancellation: Run['cancellation']
 }
 

@@ -1,5 +1,6 @@
 import { isLongTurn, yieldToEventLoop } from '../base/clock.ts'
 import { conflict, denied, GatewayError, invalid, notFound, requireFound } from '../base/errors.ts'
+import { isObject } from '../base/json.ts'
 import type { Actor } from '../resources/actor.ts'
 import { defineAudit, identifyById } from '../resources/audit/entry.ts'
 import { SeenIds } from '../resources/files/request-lines.ts'
@@ -99,11 +100,13 @@ async function storeRequests(
 
 /** Lays what the batch says for all requests over one of them. */
 function fillBody({ model, provider }: NewBatch, body: Record<string, unknown>) {
-  const own = body.provider as object | null | undefined
+  const own = body.provider
+  // What is no object is refused with its line. Spread, a text would have a member for each character.
+  const isFit = own == null || isObject(own)
   return {
     ...body,
     ...(model === undefined || 'model' in body ? {} : { model }),
-    ...(provider ? { provider: { ...own, only: provider.only } } : {}),
+    ...(provider && isFit ? { provider: { ...own, only: provider.only } } : {}),
   }
 }
 

@@ -9,6 +9,7 @@ import type { Model } from '../resources/models/catalog.ts'
 import { findModel } from '../resources/models.ts'
 import { getTokenizerFamily } from '../translation/tokenizers/families.ts'
 import { estimatePrompt } from '../translation/tokenizers/prompt.ts'
+import { openReading } from './reading-memory.ts'
 import { readStoredFiles } from './stored-files.ts'
 import type { ExtensionWorld } from './world.ts'
 
@@ -26,12 +27,16 @@ export async function countTokens(
   if (actor.kind === 'management') throw denied('Management keys cannot be used for inference')
   const family = getTokenizerFamily(requireNames(world, call.models[0] ?? ''))
   const leave = await admitRequest(world, actor)
+  const { admission } = world.traffic
+  const memory = admission.beginAnswer(actor.key_hash ?? actor.kind, call)
   try {
     const count = (texts: string[]) => world.tokenizers.count(family, texts)
-    const whole = await readStoredFiles(world, actor, call, new Cancellation())
+    const reading = { cancellation: new Cancellation(), grow: openReading(world, () => memory) }
+    const whole = await readStoredFiles(world, actor, call, reading)
     const { text, audio, video } = await estimatePrompt(whole ?? call, count)
     return text + audio + video
   } finally {
+    admission.endAnswer(memory)
     leave()
   }
 }

@@ -15,7 +15,7 @@ import { type Actor, recognize } from '../resources/actor.ts'
 import { isDisabledTool } from '../resources/workspaces/disabled-tools.ts'
 import { findMismatch } from './mcp-gateway/json-schema.ts'
 import { type ClientSession, ClientSessions, MessageStream } from './mcp-gateway/sessions.ts'
-import { type Asker, useServer } from './mcp-gateway/use.ts'
+import { type Asker, hideSecretsInJson, useServer } from './mcp-gateway/use.ts'
 import { MAX_INPUT } from './server-tool/use.ts'
 import type { ToolWorld } from './server-tool.ts'
 import { readMcpOptions } from './tools/mcp/options.ts'
@@ -386,7 +386,7 @@ async function askAll(
           cursor = page?.nextCursor
           if (cursor === undefined) break
         }
-        return items
+        return hideSecretsInJson(items, server)
       }),
     )
   } finally {

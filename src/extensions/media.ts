@@ -1,13 +1,14 @@
-import type { Cancellation } from '../base/cancellation.ts'
 import { checkDataUrl, isDataUrl } from '../base/data-url.ts'
 import { GatewayError, invalid } from '../base/errors.ts'
 import { isObject, type Json } from '../base/json.ts'
+import { beginMemory } from '../engine/attempt.ts'
 import type { MediaReference } from '../engine/kinds/media.ts'
 import type { CallTarget } from '../engine/run.ts'
 import type { Block } from '../language/message.ts'
 import type { Kind, Work } from '../language/work.ts'
 import { fetchMedia } from '../network/media.ts'
 import { checkUntrustedUrl, refusePrivateHost } from '../network/untrusted-url.ts'
+import { openReading } from './reading-memory.ts'
 import type { ExtensionWorld } from './world.ts'
 
 /** What may be fetched for one call: how many files, and how many bytes. */
@@ -26,7 +27,7 @@ const LARGEST_OF_ALL = 64 * 1024 * 1024
 export function inlineMedia<K extends Kind>(
   world: ExtensionWorld,
   call: Work[K]['call'],
-  { kind, takesUrls, ownSchemes = [], fetchesUrls, media, cancellation }: CallTarget<K>,
+  { kind, takesUrls, ownSchemes = [], fetchesUrls, media, run, cancellation }: CallTarget<K>,
 ): Work[K]['call'] | Promise<Work[K]['call']> {
   const { listMedia, readRichContents } = kind.understanding
   const all = listMedia(call)
@@ -41,23 +42,23 @@ export function inlineMedia<K extends Kind>(
       (!fetchesUrls || !takesUrls.includes(reference.kind)) && /^https?:/i.test(reference.url),
   )
   if (references.length === 0 && unread.length === 0) return call
-  return fetchReferences(world, call, { kind, media, cancellation }, references, unread)
+  return fetchReferences(world, call, { kind, media, run, cancellation }, references, unread)
 }
 
 // A function of its own, so that calls without media make no closures.
 function fetchReferences<K extends Kind>(
   world: ExtensionWorld,
   call: Work[K]['call'],
-  { kind, media, cancellation }: Pick<CallTarget<K>, 'kind' | 'media' | 'cancellation'>,
+  target: Pick<CallTarget<K>, 'kind' | 'media' | 'run' | 'cancellation'>,
   references: MediaReference[],
   unread: UnreadOrigin[],
 ): Promise<Work[K]['call']> {
-  return cancellation
+  return target.cancellation
     .awaitUnlessCancelled(checkUnreadOrigins(world, unread))
-    .then(() => fetchMissing(world, media, cancellation, references))
+    .then(() => fetchMissing(world, target, references))
     .then(urls => {
       checkSize(references, urls)
-      return kind.understanding.replaceUrls(call, urls)
+      return target.kind.understanding.replaceUrls(call, urls)
     })
 }
 
@@ -76,13 +77,12 @@ function checkSize(references: MediaReference[], urls: Map<string, string>): voi
 }
 
 /**
- * Fetches what is not in `media` yet, as data URLs by their URL, and returns `media`. Throws 400
- * for media that cannot be fetched, and for too many.
+ * Fetches what is not in `media` yet, as data URLs by their URL, and returns `media`. What is large
+ * waits for memory. Throws 400 for media that cannot be fetched, and for too many.
  */
-export async function fetchMissing(
+export async function fetchMissing<K extends Kind>(
   world: ExtensionWorld,
-  media: Map<string, string>,
-  cancellation: Cancellation,
+  { media, run, cancellation }: Pick<CallTarget<K>, 'media' | 'run' | 'cancellation'>,
   references: MediaReference[],
 ): Promise<Map<string, string>> {
   const missing = [
@@ -97,12 +97,14 @@ export async function fetchMissing(
     Math.floor(LARGEST_OF_ALL / Math.max(missing.length, 1)),
   )
   const branches = cancellation.createBranches(missing.length)
+  const onLarge = openReading(world, () => beginMemory(world, run))
   const fetching = missing.map(async ({ kind, url, field }, i) => {
     const { media_type, data } = await fetchMedia(world, url, {
       kind,
       ...(field === undefined ? {} : { field }),
       maxBytes,
       ...(branches[i] ? { cancellation: branches[i] } : {}),
+      onLarge,
     })
     media.set(url, `data:${media_type};base64,${data}`)
   })

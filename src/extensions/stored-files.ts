@@ -2,12 +2,14 @@ import type { Cancellation } from '../base/cancellation.ts'
 import { GatewayError, invalid } from '../base/errors.ts'
 import { isObject, readObject, readString } from '../base/json.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
+import { beginMemory } from '../engine/attempt.ts'
 import type { Run } from '../engine/run.ts'
 import type { TextCall } from '../language/call.ts'
 import type { Block, CacheControl } from '../language/message.ts'
 import type { Actor } from '../resources/actor.ts'
 import type { StoredFile } from '../resources/files/store.ts'
 import { findUsableFile, readStored } from '../resources/files.ts'
+import { type GrowReading, openReading } from './reading-memory.ts'
 import type { ExtensionWorld } from './world.ts'
 
 /** The ids of files that the gateway keeps begin so; all others are files at a provider. */
@@ -20,12 +22,21 @@ const ID_START = 'or_file_'
  * cannot be, and for more bytes than a body may have.
  */
 export function resolveStoredFiles(world: ExtensionWorld, run: Run): void | Promise<void> {
-  const { actor, call, cancellation } = run
+  const { call, cancellation } = run
   if (call.kind !== 'text') return
-  const pending = readStoredFiles(world, actor, call, cancellation)
+  const pending = readStoredFiles(world, run.actor, call, {
+    cancellation,
+    grow: openReading(world, () => beginMemory(world, run)),
+  })
   return pending?.then(read => {
     run.call = read as Run['call']
   })
+}
+
+/** What ends the reading of files, and what waits for memory for them. */
+interface Reading {
+  cancellation: Cancellation
+  grow: GrowReading
 }
 
 /**
@@ -36,10 +47,10 @@ export const readStoredFiles = (
   world: ExtensionWorld,
   actor: Actor,
   call: TextCall,
-  cancellation: Cancellation,
+  reading: Reading,
 ): Promise<TextCall> | undefined =>
   call.messages.some(({ blocks }) => blocks.some(namesStoredFile))
-    ? readFiles(world, actor, call, cancellation)
+    ? readFiles(world, actor, call, reading)
     : undefined
 
 const namesStoredFile = (block: Block): boolean => findStoredId(block) !== null
@@ -66,7 +77,7 @@ async function readFiles(
   world: ExtensionWorld,
   actor: Actor,
   call: TextCall,
-  cancellation: Cancellation,
+  { cancellation, grow }: Reading,
 ): Promise<TextCall> {
   const known = new Map<string, Contents>()
   let left = LARGEST_BODY
@@ -78,6 +89,8 @@ async function readFiles(
     // Wherever it is named, the provider gets all of it.
     left -= file.size_bytes
     if (left < 0) throw refuse(block, `expected at most ${LARGEST_BODY} bytes of stored files`)
+    // What a small request names takes as much as what a large one brings.
+    await cancellation.awaitUnlessCancelled(grow(file.size_bytes))
     if (read) continue
     known.set(id, { file, url: await readUrl(world, file) })
     if (cancellation.reason) throw cancellation.reason

@@ -20,7 +20,9 @@ export interface ExtensionWorld extends StagedWorld {
 export interface VideoJobs {
   /** Lists what is set aside for the jobs that are followed. */
   listHolds(): Hold[]
-  /** Follows a job. The hold becomes its own. */
+  /** Stores a job that is about to be followed: until then no list of open jobs has it followed. */
+  store(job: VideoJob): Promise<void>
+  /** Follows a job that was stored. The hold becomes its own. */
   add(job: VideoJob, hold: Hold | null): void
   /** Takes over the jobs of the process before, and sets their money aside again. */
   load(): Promise<void>

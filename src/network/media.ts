@@ -19,6 +19,8 @@ export interface MediaRequest {
   timeoutMilliseconds?: number
   /** Ends the download, which is its only listener: concurrent downloads need a branch each. */
   cancellation?: Cancellation
+  /** Resolves once there is memory for so many bytes more, which takes none of its time. */
+  onLarge?(more: number): Promise<void>
 }
 
 const MEBIBYTE = 1024 * 1024
@@ -44,7 +46,7 @@ export async function fetchMedia(
   )
   request.cancellation?.listen(reason => limit.cancel(reason))
   try {
-    const bytes = await download(world, url, request, limit)
+    const bytes = await download(world, url, pauseWhileWaiting(request, timeout), limit)
     return { media_type: await detectType(bytes, request), data: bytes.toString('base64') }
   } catch (thrown) {
     throw (
@@ -54,6 +56,25 @@ export async function fetchMedia(
   } finally {
     timeout.stop()
     request.cancellation?.listen(null)
+  }
+}
+
+/** Returns a request whose time stands still while it waits for memory. */
+function pauseWhileWaiting(request: MediaRequest, timeout: Timeout): MediaRequest {
+  const { onLarge, timeoutMilliseconds = TIMEOUT } = request
+  if (!onLarge) return request
+  const startedAt = performance.now()
+  let waited = 0
+  return {
+    ...request,
+    async onLarge(more) {
+      const waitsSince = performance.now()
+      timeout.stop()
+      await onLarge(more)
+      const now = performance.now()
+      waited += now - waitsSince
+      timeout.restart(Math.max(1, timeoutMilliseconds - (now - startedAt - waited)))
+    },
   }
 }
 
@@ -118,14 +139,19 @@ async function requestUrl(
   limit: Cancellation,
 ): Promise<Buffer | string> {
   const cancellation = new Cancellation()
-  limit.listen(reason => cancellation.cancel(reason))
+  const ended = Promise.withResolvers<never>()
+  ended.promise.catch(() => undefined)
+  limit.listen(reason => {
+    cancellation.cancel(reason)
+    ended.reject(reason)
+  })
   try {
     const incoming = await world.egress.send(
       { method: 'GET', ...checked, headers: HEADERS, body: '' },
       cancellation,
     )
     const redirectUrl = REDIRECTS.includes(incoming.status) ? incoming.header('location') : null
-    return redirectUrl ?? (await readMediaBytes(incoming, request))
+    return redirectUrl ?? (await Promise.race([readMediaBytes(incoming, request), ended.promise]))
   } finally {
     cancellation.cancel(DOWNLOAD_OVER)
   }
@@ -141,21 +167,30 @@ async function readMediaBytes(incoming: IncomingResponse, request: MediaRequest)
 
 const FIRST_ROOM = 64 * 1024
 
+/** In bytes: what is larger waits for memory. */
+const LARGE = 256 * 1024
+
 // One buffer that doubles: a list of chunks would be many times larger if they came byte by byte.
 async function gatherBytes(incoming: IncomingResponse, request: MediaRequest): Promise<Buffer> {
   let buffer: Buffer = Buffer.allocUnsafe(FIRST_ROOM)
   let size = 0
   for (let bytes = await incoming.read(); bytes; bytes = await incoming.read()) {
     if (size + bytes.length > (request.maxBytes ?? LARGEST)) throw mediaError('large', request)
-    if (size + bytes.length > buffer.length) buffer = enlargeBuffer(buffer, size + bytes.length)
+    if (size + bytes.length > buffer.length) {
+      const wanted = Math.max(buffer.length * 2, size + bytes.length)
+      const counted = buffer.length > LARGE ? buffer.length : 0
+      // Its server waits meanwhile.
+      if (wanted > LARGE) await request.onLarge?.(wanted - counted)
+      buffer = enlargeBuffer(buffer, wanted)
+    }
     buffer.set(bytes, size)
     size += bytes.length
   }
   return buffer.subarray(0, size)
 }
 
-function enlargeBuffer(buffer: Buffer, minimum: number): Buffer {
-  const larger = Buffer.allocUnsafe(Math.max(buffer.length * 2, minimum))
+function enlargeBuffer(buffer: Buffer, size: number): Buffer {
+  const larger = Buffer.allocUnsafe(size)
   larger.set(buffer)
   return larger
 }

@@ -1,7 +1,7 @@
 import { yieldToEventLoop } from '../base/clock.ts'
 import { denied, invalid, notFound, tooLarge } from '../base/errors.ts'
 import type { Ids } from '../base/ids.ts'
-import { type Json, readObjects, readString } from '../base/json.ts'
+import { countJsonBytes, type Json, readObjects, readString } from '../base/json.ts'
 import { LARGEST_BODY } from '../base/schema-builders.ts'
 import type { Seal } from '../base/seal.ts'
 import type { Config } from '../config.ts'
@@ -77,17 +77,20 @@ export const listInput = (input: Continued['input']): Json[] =>
 
 /**
  * Returns the whole conversation that a body goes on with: what was said before, and its own input,
- * with the items in place of references to them. Throws 400 naming the field for a response or an
- * item that this key has none of, and 413 for a conversation that is too long.
+ * with the items in place of references to them. `claim` takes memory for so many bytes of it before
+ * they are read. Throws what that throws, 400 naming the field for a response or an item that this key
+ * has none of, and 413 for a conversation that is too long.
  */
 export async function openConversation(
   world: ResponseWorld,
   actor: Actor,
   { previous_response_id, input }: Continued,
+  claim: (bytes: number) => void,
 ): Promise<Json[]> {
-  const own = await resolveReferences(world, actor, listInput(input))
+  const { items: own, bytes } = await resolveReferences(world, actor, listInput(input))
   const turns: ResponseContent[] = []
-  let size = 0
+  let size = bytes
+  claim(size)
   let field = previous_response_id ?? null
   while (field !== null) {
     const stored = await findOwn(world, actor, field)
@@ -104,6 +107,7 @@ export async function openConversation(
     size += stored.size_bytes
     if (size > LARGEST_BODY || turns.length >= LONGEST_CHAIN)
       throw tooLarge('previous_response_id: the conversation before it is too long')
+    claim(size)
     const content = openContent(world, stored)
     turns.push(content)
     field = readString(content.response.previous_response_id)
@@ -118,23 +122,41 @@ const listItems = ({ input, response }: ResponseContent): Json[] => [
   ...readObjects(response.output),
 ]
 
+/** The items of an input, and the bytes of those that stand in place of references. */
+interface Resolved {
+  items: Json[]
+  bytes: number
+}
+
+/** An item that is named, and its bytes as JSON. */
+interface NamedItem {
+  item: Json
+  bytes: number
+}
+
 async function resolveReferences(
   world: ResponseWorld,
   actor: Actor,
   items: Json[],
-): Promise<Json[]> {
-  if (!items.some(isReference)) return items
-  const known = new Map<unknown, Json>()
-  const resolved: Json[] = []
+): Promise<Resolved> {
+  const wanted = new Set(items.filter(isReference).map(({ id }) => id))
+  if (wanted.size === 0) return { items, bytes: 0 }
+  const known = new Map<unknown, NamedItem>()
+  const resolved: Resolved = { items: [], bytes: 0 }
   for (const [index, item] of items.entries()) {
-    if (!isReference(item)) resolved.push(item)
-    else {
-      if (!known.has(item.id)) await learnItems(world, actor, item.id, known)
-      const found = known.get(item.id)
-      const place = `input.${index}.id`
-      if (!found) throw invalid(`${place}: there is no such item of this key`, place)
-      resolved.push(found)
+    if (!isReference(item)) {
+      resolved.items.push(item)
+      continue
     }
+    if (!known.has(item.id)) await learnItems(world, actor, item.id, { wanted, known })
+    const found = known.get(item.id)
+    const place = `input.${index}.id`
+    if (!found) throw invalid(`${place}: there is no such item of this key`, place)
+    // However often it is named, the provider gets all of it.
+    resolved.bytes += found.bytes
+    if (resolved.bytes > LARGEST_BODY)
+      throw tooLarge(`${place}: the items that input names are too long together`)
+    resolved.items.push(found.item)
   }
   return resolved
 }
@@ -144,18 +166,19 @@ const isReference = (item: Json): boolean =>
   item.type === 'item_reference' ||
   (item.type == null && item.role === undefined && typeof item.id === 'string')
 
-/** Adds the items of the response that has one of this id. */
+/** Adds the items that are wanted of the response that has one of this id. */
 async function learnItems(
   world: ResponseWorld,
   { key_hash }: Actor,
   id: unknown,
-  known: Map<unknown, Json>,
+  { wanted, known }: { wanted: Set<unknown>; known: Map<unknown, NamedItem> },
 ): Promise<void> {
   const name = readString(id)
   if (name === null || key_hash === null) return
   const stored = await world.store.responses.findByItem(key_hash, name)
   if (!stored || isOver(world, stored)) return
-  for (const item of listItems(openContent(world, stored))) known.set(item.id, item)
+  for (const item of listItems(openContent(world, stored)))
+    if (wanted.has(item.id)) known.set(item.id, { item, bytes: countJsonBytes(item) })
   await yieldToEventLoop()
 }
 

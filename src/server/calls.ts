@@ -115,7 +115,7 @@ export async function respond(routeContext: RouteContext): Promise<Response> {
     model = typeof named === 'string' ? named : null
     const stored =
       dialect.storing && gateway.config.responses.store
-        ? await openStored(gateway, actor, read, dialect.storing)
+        ? await openStored(routeContext, read, dialect.storing)
         : null
     const body = stored?.body ?? read
     const context = stored ? { ...received, isStateful: true } : received

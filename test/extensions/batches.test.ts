@@ -5,7 +5,7 @@ import { updateGuardrail } from '../../src/limits/guardrails.ts'
 import { listGenerations } from '../../src/observability/generations.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
-import { deleteExpiredFiles, deleteFile, getFile } from '../../src/resources/files.ts'
+import { deleteExpiredFiles, deleteFile, getFile, requireFile } from '../../src/resources/files.ts'
 import { deleteKey, updateKey } from '../../src/resources/keys.ts'
 import { createWorkspace, deleteWorkspace } from '../../src/resources/workspaces.ts'
 import { buildLine, buildPaidModel, createBatchTools, openBatchHouse } from '../support/batches.ts'
@@ -42,7 +42,7 @@ test.each([
     const [error, ...others] = await house.readResults(batch.error_file_id)
     expect(others).toEqual([])
     expect(error).toMatchObject({ custom_id: 'bad', response: { status_code: 400 }, error: null })
-    expect(await house.gateway.store.batches.sweepResults()).toBeGreaterThan(0)
+    // They are in its files, and nowhere else.
     expect(await house.gateway.store.batches.listResults(made.id, 0, 9)).toEqual([])
     await house.gateway.close()
   },
@@ -92,6 +92,31 @@ test('requests in the body become a file, for one model and its providers', asyn
   const batch = await read(made.id)
   expect(batch).toMatchObject({ status: 'completed', completed: 2 })
   expect((await readResults(batch.output_file_id))[0].response.body.model).toBe('sandbox/echo')
+  await gateway.close()
+})
+
+test('a request whose provider is no object fails the batch by its line, and is not made larger', async () => {
+  const { gateway, actor, read, run } = await openBatchHouse()
+  const create = (provider: unknown) =>
+    createBatch(gateway, actor, {
+      endpoint: '/v1/chat/completions',
+      model: 'sandbox/echo',
+      provider: { only: ['sandbox'] },
+      requests: [
+        { custom_id: 'a', body: { messages: [{ role: 'user', content: 'Hi' }], provider } },
+      ],
+    })
+  const made = [await create('x'.repeat(1_000)), await create(['sandbox'])]
+  for (const { input_file_id } of made) {
+    const { size_bytes } = await requireFile(gateway, actor, input_file_id, {})
+    expect(size_bytes).toBeLessThan(1_200)
+  }
+  await run()
+  for (const { id } of made)
+    expect(await read(id)).toMatchObject({
+      status: 'failed',
+      errors: [{ param: 'body.provider', line: 1 }],
+    })
   await gateway.close()
 })
 

@@ -76,6 +76,7 @@ const prepared = (
     takesUrls,
     fetchesUrls,
     media: running.run.media,
+    run: running.run,
     cancellation: running.run.cancellation,
   })
 

@@ -5,6 +5,7 @@ import { createGuardrail } from '../../src/limits/guardrails.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { storeFile } from '../../src/resources/files.ts'
 import { createWorkspace } from '../../src/resources/workspaces.ts'
+import { measureBestLoopUse } from '../support/event-loop.ts'
 import { type LoopStage, openLoopStage } from '../support/tool-loop.ts'
 import { PDF } from '../support/typed-files.ts'
 
@@ -51,6 +52,19 @@ const readAll = async ({ gateway }: LoopStage) => {
 }
 
 describe('files', () => {
+  test('are edited in a time that grows with their length alone', async () => {
+    const at = await open()
+    const [text, end] = ['a'.repeat(2_000_000), `b${'a'.repeat(50_000)}`]
+    await put(at, `${text}${end}`, 'long.txt')
+    const edit = { operation: 'edit', filename: 'long.txt' }
+    const { result: missing, longest } = await measureBestLoopUse(250, () =>
+      use(at, { ...edit, old_text: `a${end}aa` }),
+    )
+    expect([missing.text, longest < 250]).toEqual(['old_text: the file does not have it', true])
+    const made = await use(at, { ...edit, old_text: end, new_text: 'ä' })
+    expect(JSON.parse(made.text)).toMatchObject({ size_bytes: 2_000_002 })
+  })
+
   test('that a model writes can be listed, read and edited; an edit is another file', async () => {
     const at = await open()
     const written = await use(at, { operation: 'write', filename: 'a/b.txt', content: 'One two' })

@@ -107,6 +107,16 @@ describe('a picture that is drawn within a call', () => {
     await expectBooks(at)
   })
 
+  test('gives back its memory and its place among large answers', async () => {
+    const at = await open()
+    const picture = Buffer.concat([Buffer.from(PNG, 'base64'), Buffer.alloc(600_000)])
+    painter.answer(() => json({ created: 1, data: [{ b64_json: picture.toString('base64') }] }))
+    const { status, raw } = await at.ask('chat', TOOL())
+    expect([status, JSON.stringify(raw).length > 600_000]).toEqual([200, true])
+    const { admission, largeAnswers } = at.gateway.traffic
+    expect([admission.memory.used, largeAnswers.size]).toEqual([0, 0])
+  })
+
   test('is of the config’s model if the call names none', async () => {
     const config = { server_tools: { image_generation: { model: 'acme/painter' } } }
     const at = await open(config)

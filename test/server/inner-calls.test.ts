@@ -116,6 +116,15 @@ describe('a model that is asked within a call', () => {
     await expectBooks(at)
   })
 
+  test('gives back the memory of its answer, also where it failed', async () => {
+    for (const words of ['word '.repeat(100_000), ' '.repeat(300_000)]) {
+      const at = await open(asking(ADVICE, () => say(words)))
+      await at.ask('chat', ADVISOR({ model: 'acme/gemini' }))
+      expect(at.gateway.traffic.admission.memory.used).toBe(0)
+      await at.close()
+    }
+  })
+
   test('counts for the end user of the call, and for its own model', async () => {
     const at = await open(asking(ADVICE, () => say('Wait.')))
     const { ledger, memory } = at.gateway

@@ -40,6 +40,7 @@ const PRICE = 0.25
 /** What the server was called with. */
 let calls: Json[] = []
 const change: TestTool = { name: 'change', description: 'first', run: () => textResult('changed') }
+const texts = { prompts: { greet: 'Say hello' }, resources: { 'file:///a.txt': 'The text of a' } }
 const files = startMcpServer({
   tools: [
     {
@@ -61,7 +62,7 @@ const files = startMcpServer({
     },
     change,
   ],
-  texts: { prompts: { greet: 'Say hello' }, resources: { 'file:///a.txt': 'The text of a' } },
+  texts,
 })
 const web = startMcpServer({
   tools: [{ name: 'add', run: () => textResult('far away') }, change],
@@ -209,6 +210,20 @@ describe('a call of a tool', () => {
     await open()
     const client = await connect('/mcp/files')
     expect(await call(client, 'tell')).toEqual(textResult('sent [secret]'))
+    const { prompts, resources } = texts
+    Object.assign(texts, {
+      prompts: { [`say ${SECRET}`]: 'Hello' },
+      resources: { [`file:///${SECRET}`]: 'The text' },
+    })
+    const all = await connect('/mcp')
+    const lists = [await client.listPrompts(), await client.listResources()]
+    const named = [await all.listPrompts(), await all.listResources()]
+    Object.assign(texts, { prompts, resources })
+    expect(JSON.stringify([lists, named])).not.toContain(SECRET)
+    expect(lists).toEqual([
+      { prompts: [{ name: 'say [secret]' }] },
+      { resources: [{ uri: 'file:///[secret]', name: 'file:///[secret]' }] },
+    ])
   })
 
   test('whose tool has changed since it was listed does not run', async () => {

@@ -213,6 +213,67 @@ describe('C-03 what waits for a reader', () => {
   })
 })
 
+describe('what a small body names', () => {
+  const SIZE = 2 * MIB
+  const PIXEL =
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+  const PNG = Buffer.concat([Buffer.from(PIXEL, 'base64'), Buffer.alloc(SIZE)])
+  const toUrl = (bytes: Buffer) => `data:image/png;base64,${bytes.toString('base64')}`
+  const readUsed = () => countHeld()[1] ?? 0
+
+  /** Asks often for what takes more memory than there is, and lets the provider answer. */
+  async function askOften(content: object[]) {
+    upstream.answer(() => HELD)
+    const json = { model: 'acme/small', messages: [{ role: 'user', content }] }
+    const calls = Array.from({ length: 4 }, () => call(json))
+    await upstream.hit()
+    const [first, most] = [upstream.hits.length, readUsed()]
+    upstream.open('go')
+    expect(await Promise.all(calls.map(async one => (await one).status))).toEqual(
+      Array(4).fill(200),
+    )
+    await waitUntil(() => countHeld().join() === '0,0')
+    expect([first, most >= 4 * SIZE, most < 16 * MIB]).toEqual([1, true, true])
+  }
+
+  test('is read from the storage once there is memory for it', async () => {
+    await start({ memory: 16 })
+    const actor = authenticate(server.gateway, `Bearer ${server.inference_key}`)
+    async function* pieces() {
+      yield PNG
+    }
+    const { id } = await storeFile(server.gateway, actor, { filename: 'a.png' }, pieces())
+    await askOften([{ type: 'file', file: { file_id: id } }])
+  })
+
+  test('of a conversation is read where there is memory for it', async () => {
+    await start({ memory: 16 })
+    const { responses } = server.gateway.config
+    Object.assign(responses, { store: true })
+    upstream.answer(() => completion('Hello'))
+    const ask = (json: object) => call({ model: 'acme/small', ...json }, '/responses')
+    const input = [{ role: 'user', content: [{ type: 'input_image', image_url: toUrl(PNG) }] }]
+    const { id } = (await (await ask({ input })).json()) as { id: string }
+    await waitUntil(() => countHeld().join() === '0,0')
+    upstream.answer(() => HELD)
+    const before = upstream.hits.length
+    const next = { previous_response_id: id, input: 'More', store: false }
+    const held = ask(next)
+    await upstream.hit(before + 1)
+    const refused = await ask(next)
+    expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('memory')])
+    await letGo(held)
+    expect((await ask(next)).status).toBe(200)
+  })
+
+  test('is fetched once there is memory for it', async () => {
+    using site = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response(PNG) })
+    await start({ memory: 16 })
+    server.gateway.config.security.allow_private_urls = [`127.0.0.1:${site.port}`]
+    await askOften([{ type: 'image_url', image_url: { url: `${site.url}a.png` } }])
+  })
+})
+
 describe('O-03 above the memory', () => {
   const SIZE = 8 * MIB
   const head = (client: StubbornClient, path: string, key: string) =>

@@ -120,6 +120,23 @@ test('items are named in place of themselves', async () => {
   expect([unknown.status, unknown.field]).toEqual([400, 'input.0.id'])
 })
 
+test('an item that is named often is as large as it is sent', async () => {
+  await using house = await openHouse()
+  const picture = `data:image/png;base64,iVBORw0KGgoAAAANSUhEUg${'A'.repeat(1_000_000)}`
+  const content = [{ type: 'input_image', image_url: picture }]
+  await house.respond({ input: [{ id: 'msg_mine', role: 'user', content }] })
+  const name = (times: number) =>
+    house.respond({
+      store: false,
+      input: Array.from({ length: times }, () => ({ id: 'msg_mine' })),
+    })
+  const refused = await name(40)
+  expect([refused.status, upstream.hits.length]).toEqual([413, 1])
+  expect(refused.json.error.message).toContain('input.33.id')
+  expect((await name(3)).status).toBe(200)
+  expect(hear()).toHaveLength(3)
+})
+
 test('only its key goes on from a response, and only managers of its workspace see it too', async () => {
   await using house = await openHouse()
   const { gateway, keys } = house

@@ -10,7 +10,7 @@ import { listDeadCalls, recoverCalls } from '../../src/engine/recover.ts'
 import { getJobProvider } from '../../src/extensions/videos/ask.ts'
 import { hashUser } from '../../src/limits/call-budgets.ts'
 import { updateGuardrail } from '../../src/limits/guardrails.ts'
-import type { Subaccount } from '../../src/limits/ledger.ts'
+import type { Account, Subaccount } from '../../src/limits/ledger.ts'
 import { getOperator } from '../../src/resources/actor.ts'
 import { getDefaultGuardrailId } from '../../src/resources/default-guardrail.ts'
 import type { Provider } from '../../src/resources/providers/provider.ts'
@@ -316,6 +316,51 @@ describe('a job', () => {
     const shown = await runCommand(['videos', 'get', job.id, ...options])
     expect(JSON.parse(shown.stdout)).toMatchObject({ data: { status: 'cancelled' } })
     expect((await runCommand(['videos', 'get', 'job-nothing', ...options])).code).toBe(3)
+  })
+})
+
+describe('a list of open jobs that is read', () => {
+  test('while one ends does not have that one charged again', async () => {
+    const key = await createLimitedKey(server, 1)
+    const account: Account = `key ${hashSecret(key)}`
+    const { ledger, store, videos } = server.gateway
+    const { generation_id } = await create({}, { key })
+    const { listOpen } = store.videos
+    const [read, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    store.videos.listOpen = async () => {
+      const open = await listOpen()
+      read.resolve()
+      await held.promise
+      return open
+    }
+    const loading = videos.load()
+    await read.promise
+    store.videos.listOpen = listOpen
+    await videos.start()
+    await recorded(server.gateway, generation_id)
+    await videos.rest()
+    held.resolve()
+    await loading
+    expect(videos.size).toBe(0)
+    expect(ledger.getSpent(account, null, false)).toBe(40_000_000n)
+  })
+
+  test('before this process knows that it has stored one sets its money aside once', async () => {
+    const key = await createLimitedKey(server, 1)
+    const account: Account = `key ${hashSecret(key)}`
+    const { ledger, store, videos } = server.gateway
+    const { insert } = store.videos
+    store.videos.insert = async job => {
+      await insert(job)
+      await videos.load()
+    }
+    const job = await create({}, { key }).finally(() => {
+      store.videos.insert = insert
+    })
+    expect(ledger.getHeld(account, false)).toBe(40_000_000n)
+    await finish(job)
+    expect(ledger.getHeld(account, false)).toBe(0n)
+    expect(ledger.getSpent(account, null, false)).toBe(40_000_000n)
   })
 })
 

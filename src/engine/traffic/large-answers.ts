@@ -20,6 +20,11 @@ export class LargeAnswers {
     this.#collect = collect
   }
 
+  /** How many are inside. */
+  get size(): number {
+    return this.#room.size
+  }
+
   /**
    * Resolves once there is a place for a large answer. Returns what gives it back. The memory of
    * those before it is collected now, once there are several: the collector does not see how much

@@ -34,6 +34,7 @@ class Runner implements BatchRunner {
   #listeners: (() => void)[] = []
   #timer: ReturnType<typeof setInterval> | undefined
   #looking: Promise<void> = Promise.resolve()
+  #sweeping: Promise<void> = Promise.resolve()
 
   constructor(world: BatchWorld) {
     this.#world = world
@@ -47,6 +48,8 @@ class Runner implements BatchRunner {
       events.on('store.reloaded', () => void this.#look()),
       events.on('config.applied', () => this.#fill()),
       events.on('call.closed', () => this.#fill()),
+      // Its files have them, and who deletes those deletes them for good.
+      events.on('batch.ended', ({ id }) => void this.#sweep(id)),
     ]
     this.#timer = setInterval(() => this.#fill(), LOOK_INTERVAL)
     this.#timer.unref()
@@ -61,6 +64,7 @@ class Runner implements BatchRunner {
     this.#listeners = []
     await this.#looking
     await Promise.all(this.#workers)
+    await this.#sweeping
     this.#jobs.clear()
   }
 
@@ -80,6 +84,7 @@ class Runner implements BatchRunner {
       await Promise.race(this.#workers)
       this.#fill()
     }
+    await this.#sweeping
   }
 
   get #mayRun(): boolean {
@@ -151,8 +156,13 @@ class Runner implements BatchRunner {
     }
   }
 
-  /** Removes results that are in files already. */
-  async #sweep(): Promise<void> {
-    while (this.#isRunning && (await this.#world.store.batches.sweepResults().catch(() => 0)) > 0);
+  /** Removes results that are in files already: of one batch, or all that a killed process has left. */
+  #sweep(id?: string): Promise<void> {
+    this.#sweeping = this.#sweeping.then(() => this.#removeResults(id)).catch(() => undefined)
+    return this.#sweeping
+  }
+
+  async #removeResults(id?: string): Promise<void> {
+    while (this.#isRunning && (await this.#world.store.batches.sweepResults(id)) > 0);
   }
 }

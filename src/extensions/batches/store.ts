@@ -103,8 +103,8 @@ export interface BatchStore {
   listResults(batch_id: string, after: number, limit: number): Promise<BatchResult[]>
   /** Lists the lines that have a result. */
   listDoneLines(batch_id: string): Promise<number[]>
-  /** Removes at most 1,000 results of batches that have ended, and counts them. */
-  sweepResults(): Promise<number>
+  /** Removes at most 1,000 results of batches that have ended, or of one, and counts them. */
+  sweepResults(batch_id?: string): Promise<number>
 }
 
 /** How many unfinished batches one workspace may have. */

@@ -132,9 +132,7 @@ function createTool(
         const answer = await runLimited(cancellation, server.timeoutMilliseconds, limit =>
           runSession(world, server, limit, session => work(session, input)),
         )
-        const forms = listSecretForms(listSecrets(server))
-        const shown = forms.length > 0 ? await runInTurns(hideInJson(answer, forms)) : answer
-        keep({ answer: shown as Json })
+        keep({ answer: await hideSecretsInJson(answer, server) })
         return { text: '', isError: answer.isError === true, cost: price }
       } catch (thrown) {
         if (cancellation.reason) throw cancellation.reason
@@ -147,7 +145,15 @@ function createTool(
   return tool as ServerTool<McpOptions> & ServerTool
 }
 
-/** Hides the operator's credentials in every text of an answer, and in every name. */
+/** Hides the operator's credentials in every text that a server has answered, and in every name. */
+export async function hideSecretsInJson<Answer extends object>(
+  answer: Answer,
+  server: McpServer,
+): Promise<Answer> {
+  const forms = listSecretForms(listSecrets(server))
+  return forms.length > 0 ? ((await runInTurns(hideInJson(answer, forms))) as Answer) : answer
+}
+
 function* hideInJson(value: unknown, forms: string[], count = { values: 0 }): Work<unknown> {
   count.values += 1
   if (count.values % ITEMS_AT_ONCE === 0) yield

@@ -119,6 +119,9 @@ async function takeTurns<K extends Kind>(
   try {
     return { run, error: await readAnswer(world, run, read) }
   } finally {
+    // What it was admitted with is the client's call's; this is its own.
+    run.room?.then(leave => leave())
+    run.freeMemory?.()
     ended.resolve()
   }
 }

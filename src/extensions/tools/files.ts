@@ -105,12 +105,13 @@ const RUN: Record<Operation, Run> = {
   },
   async write(world, invocation, item) {
     const filename = requireText(invocation.input, 'filename')
-    const file = await store(world, invocation, filename, requireText(invocation.input, 'content'))
+    const content = Buffer.from(requireText(invocation.input, 'content'))
+    const file = await store(world, invocation, filename, content)
     return showStored(file, item)
   },
   async edit(world, invocation, item) {
     const { file: source, text } = await readText(world, invocation)
-    const edited = replaceOnce(text, invocation.input)
+    const edited = replaceOnce(Buffer.from(text), invocation.input)
     const file = await store(world, invocation, source.filename, edited)
     return showStored(file, item, { source_file_id: source.id })
   },
@@ -132,25 +133,26 @@ function requireText(input: Json, name: string): string {
   throw new ToolFailure(`${name}: expected a text`)
 }
 
-function replaceOnce(text: string, input: Json): string {
-  const old = requireText(input, 'old_text')
+// A text is found in bytes in linear time; in a string it takes the product of the two lengths.
+function replaceOnce(bytes: Buffer, input: Json): Buffer {
+  const old = Buffer.from(requireText(input, 'old_text'))
   const { new_text = '' } = input
   if (typeof new_text !== 'string') throw new ToolFailure('new_text: expected a text')
-  const at = text.indexOf(old)
+  const at = bytes.indexOf(old)
   if (at === -1) throw new ToolFailure('old_text: the file does not have it')
-  if (text.indexOf(old, at + 1) !== -1)
+  if (bytes.indexOf(old, at + 1) !== -1)
     throw new ToolFailure('old_text: the file has it more than once')
-  return text.slice(0, at) + new_text + text.slice(at + old.length)
+  const [before, after] = [bytes.subarray(0, at), bytes.subarray(at + old.length)]
+  return Buffer.concat([before, Buffer.from(new_text), after])
 }
 
-/** Stores a text as a new file, which may be downloaded. Throws 403 for a quota that is used up. */
+/** Stores the bytes of a text as a new file, which may be downloaded. Throws 403 for a quota that is used up. */
 async function store(
   world: ExtensionWorld,
   { run: { actor }, cancellation }: ToolInvocation,
   filename: string,
-  text: string,
+  bytes: Uint8Array,
 ): Promise<StoredFile> {
-  const bytes = new TextEncoder().encode(text)
   if (bytes.length > LARGEST_TEXT)
     throw new ToolFailure(`A file may have ${LARGEST_TEXT} bytes at most`)
   if (cancellation.reason) throw cancellation.reason

@@ -1,5 +1,9 @@
-/** The most words of a query that are looked for. */
+/** The most words of a query that are looked for, and the longest of them. */
 const MAX_WORDS = 32
+const LONGEST_WORD = 64
+
+/** In characters: so much of a text is searched. To find a word can take the product of the lengths. */
+const SEARCHED = 4_096
 
 /**
  * Returns the items that have any word of the query in one of their texts: those with most words
@@ -19,10 +23,12 @@ export function rankByWords<Item>(
 }
 
 const splitWords = (query: string): string[] =>
-  [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [])].slice(0, MAX_WORDS)
+  [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [])]
+    .filter(word => word.length <= LONGEST_WORD)
+    .slice(0, MAX_WORDS)
 
 function scoreTexts(texts: string[], words: string[]): number {
-  const lower = texts.map(text => text.toLowerCase())
+  const lower = texts.map(text => text.slice(0, SEARCHED).toLowerCase())
   const scores = words.map(word => {
     const at = lower.findIndex(text => text.includes(word))
     return at === -1 ? 0 : WORD + (lower.length - at)

@@ -66,8 +66,11 @@ class JobPoller implements VideoJobs {
    * has on lease keeps others from spending it.
    */
   readonly #handed = new Map<string, Hold>()
-  /** The jobs whose end is being written. */
+  /** The jobs that are being stored, and those whose end is being written. */
+  readonly #beginning = new Set<string>()
   readonly #ending = new Set<string>()
+  /** What has ended while open jobs were listed, for each list that is read: it may be on it. */
+  readonly #lists = new Set<Set<string>>()
   readonly #running = new Set<Promise<void>>()
   readonly #requests = new Set<Cancellation>()
   readonly #callbacks: Callbacks
@@ -92,22 +95,47 @@ class JobPoller implements VideoJobs {
       .concat(...this.#handed.values())
   }
 
+  async store(job: VideoJob): Promise<void> {
+    this.#beginning.add(job.id)
+    try {
+      await this.#world.store.videos.insert(job)
+    } catch (thrown) {
+      this.#beginning.delete(job.id)
+      throw thrown
+    }
+  }
+
   add(job: VideoJob, hold: Hold | null): void {
+    this.#beginning.delete(job.id)
     if (this.#world.jobs && !this.#isStarted) this.#handOver(job, hold)
     else this.#jobs.set(job.id, this.#follow(job, hold, this.#getLongest()))
     this.#wake()
   }
 
   async load(): Promise<void> {
-    for (const job of await this.#world.store.videos.listOpen()) {
+    for (const job of await this.#listOpen()) {
       const followed = this.#jobs.get(job.id)
       if (followed) this.#noteCancel(followed, job.cancel_requested_at)
-      else if (!this.#ending.has(job.id)) this.#jobs.set(job.id, this.#resume(job))
+      else this.#jobs.set(job.id, this.#resume(job))
     }
   }
 
+  /** Lists the jobs that are open, without those that this process begins or ends meanwhile. */
+  async #listOpen(): Promise<VideoJob[]> {
+    const ended = new Set<string>()
+    this.#lists.add(ended)
+    try {
+      const open = await this.#world.store.videos.listOpen()
+      return open.filter(({ id }) => !ended.has(id) && !this.#isBusyWith(id))
+    } finally {
+      this.#lists.delete(ended)
+    }
+  }
+
+  #isBusyWith = (id: string): boolean => this.#beginning.has(id) || this.#ending.has(id)
+
   async look(open: Map<string, boolean>): Promise<void> {
-    const isNew = (id: string) => !this.#jobs.has(id) && !this.#ending.has(id)
+    const isNew = (id: string) => !this.#jobs.has(id) && !this.#isBusyWith(id)
     const isCancelled = ([id, isWanted]: [string, boolean]) =>
       isWanted && this.#jobs.get(id)?.job.cancel_requested_at === null
     if (![...open.keys()].some(isNew) && ![...open].some(isCancelled)) return
@@ -351,6 +379,7 @@ class JobPoller implements VideoJobs {
     await endVideo(this.#world, job, hold, outcome).then(
       () => {
         this.#ending.delete(job.id)
+        for (const ended of this.#lists) ended.add(job.id)
         close()
       },
       () => undefined,

@@ -46,7 +46,7 @@ async function keepJob(world: ExtensionWorld, begun: JobRun): Promise<void> {
   const { run, step, endpoint } = begun
   const job = buildJob(world, begun)
   try {
-    await world.store.videos.insert(job)
+    await world.videos.store(job)
   } catch (cause) {
     const error = unavailable('The job could not be stored', undefined, cause)
     step.receipt = leaveUnpaid(step, endpoint, createTextUsage(0, 0))

@@ -58,11 +58,11 @@ export interface StoredCall {
 /**
  * Finds the conversation of a body, and whether its answer is to be stored, which it is by default.
  * Throws 400 for what contradicts itself or names what is not stored for this key, 403 where the
- * quota is used up, and 413 for a conversation that is too long. With `read` nothing is stored.
+ * quota is used up, 413 for a conversation that is too long, and 503 where it finds no memory. With
+ * `read` nothing is stored.
  */
 export async function openStored(
-  gateway: Gateway,
-  actor: Actor,
+  { gateway, actor, request }: Pick<BackgroundRoute, 'gateway' | 'actor' | 'request'>,
   given: DialectBody,
   storing: 'read' | 'keep',
 ): Promise<StoredCall> {
@@ -76,7 +76,9 @@ export async function openStored(
       'background',
     )
   if (isKept && !isDryRun) await checkResponseQuota(gateway, actor)
-  const input = await openConversation(gateway, actor, asked)
+  const connection = findConnection(request)
+  const claim = (bytes: number) => connection?.growBody(bytes)
+  const input = await openConversation(gateway, actor, asked, claim)
   const body: StatefulBody & { input: Json[] } = { ...asked, input, store: isKept }
   const before = input.length - listInput(asked.input).length
   const own = input.slice(before)

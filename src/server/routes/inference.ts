@@ -126,7 +126,7 @@ function createCountRoute(
       const read = (await readBody(request, dialect.body)) as DialectBody
       const stored =
         dialect.storing && gateway.config.responses.store
-          ? await openStored(gateway, actor, read, 'read')
+          ? await openStored({ gateway, actor, request }, read, 'read')
           : null
       const call = dialect.toCall(gateway, actor, stored?.body ?? read, {
         ...context,

@@ -85,14 +85,15 @@ export const createBatchStore = (kysely: Kysely<Tables>, write: Write): BatchSto
     const query = kysely.selectFrom('batch_results').select('line')
     return (await query.where('batch_id', '=', batch_id).execute()).map(({ line }) => line)
   },
-  async sweepResults() {
+  async sweepResults(batch_id) {
     let count = 0
-    const ended = kysely
+    const all = kysely
       .selectFrom('batch_results')
       .innerJoin('batches', 'batches.id', 'batch_results.batch_id')
       .select(['batch_id', 'line'])
       .where('ended_at', 'is not', null)
       .limit(REMOVED_AT_ONCE)
+    const ended = batch_id === undefined ? all : all.where('batch_id', '=', batch_id)
     await write(
       follow(ended, rows => {
         count = rows.length

@@ -71,7 +71,8 @@ describe.each(DAMAGES)('S-20 a file whose bytes are %s', (_, damage, found) => {
     }
     expect(await refusal(download())).toEqual(damaged)
     const call = nameFile(file.id)
-    const sent = async () => readStoredFiles(gateway, actor, call, new Cancellation())
+    const reading = { cancellation: new Cancellation(), grow: () => Promise.resolve() }
+    const sent = async () => readStoredFiles(gateway, actor, call, reading)
     expect(await refusal(sent())).toEqual(damaged)
     expect(await examineFiles(gateway)).toMatchObject({
       ok: false,

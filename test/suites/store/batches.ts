@@ -82,7 +82,8 @@ export function testBatches(store: GetStore): void {
     expect(await batches.listResults(buildId(1), 1, 9)).toEqual([result])
     expect(await batches.sweepResults()).toBe(0)
     await batches.change(buildId(1), ['in_progress'], { status: 'failed', ended_at: TIME })
-    expect(await batches.sweepResults()).toBe(2)
+    expect(await batches.sweepResults(buildId(9))).toBe(0)
+    expect(await batches.sweepResults(buildId(1))).toBe(2)
     expect(await batches.listResults(buildId(1), 0, 9)).toEqual([])
   })
 }

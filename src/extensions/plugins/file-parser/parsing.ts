@@ -143,7 +143,8 @@ class FileParser {
       /^https?:/i.test(url) && !known.has(hashFile(url)) ? [{ kind: 'file', url }] : [],
     )
     if (references.length === 0 || this.#run.isDry) return
-    await fetchMissing(this.#world, this.#run.media, this.#run.cancellation, references)
+    const { media, cancellation } = this.#run
+    await fetchMissing(this.#world, { media, run: this.#run, cancellation }, references)
   }
 
   async parseMessage(message: Message): Promise<Message> {

@@ -1,6 +1,6 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
 import { Cancellation } from '../../../base/cancellation.ts'
-import { hideSecrets } from '../../../network/clean-reason.ts'
+import { hideForms, listSecretForms } from '../../../network/clean-reason.ts'
 import type { Egress, UpstreamWorld } from '../../../network/world.ts'
 import type { ToolFunction } from '../../server-tool.ts'
 import { cleanText, cutText } from '../untrusted-text.ts'
@@ -108,25 +108,28 @@ const DEEPEST_SCHEMA = 32
 
 function checkTools(server: McpServer, listed: Tool[]): ToolList {
   const tools = new Map<string, McpTool>()
+  const forms = listSecretForms(listSecrets(server))
   let room = LARGEST_SCHEMAS
   for (const { name, description, inputSchema, outputSchema, annotations } of listed) {
     const size = measureSchema(inputSchema) + (outputSchema ? measureSchema(outputSchema) : 0)
     if (!NAME.test(name) || tools.has(name) || size > Math.min(LARGEST_SCHEMA, room)) continue
+    if (hideForms(name, forms) !== name) continue
     room -= size
     tools.set(name, {
       name,
-      description: hideSecrets(
-        cutText(cleanText(description ?? ''), LONGEST_DESCRIPTION),
-        listSecrets(server),
-      ),
-      inputSchema: inputSchema as Record<string, unknown>,
-      ...(outputSchema ? { outputSchema: outputSchema as Record<string, unknown> } : {}),
+      description: hideForms(cutText(cleanText(description ?? ''), LONGEST_DESCRIPTION), forms),
+      inputSchema: hideInSchema(inputSchema, forms),
+      ...(outputSchema ? { outputSchema: hideInSchema(outputSchema, forms) } : {}),
       isReadOnly: annotations?.readOnlyHint === true,
       digest: digest([description, inputSchema, outputSchema, annotations]),
     })
   }
   return { tools: [...tools.values()], leftOut: listed.length - tools.size }
 }
+
+// As text: a schema is short, and a form is what it is in JSON.
+const hideInSchema = (schema: Tool['inputSchema'], forms: string[]): Record<string, unknown> =>
+  forms.length > 0 ? JSON.parse(hideForms(JSON.stringify(schema), forms)) : schema
 
 /** Returns the length of a schema as JSON; infinite if it nests too deep. */
 function measureSchema(schema: unknown): number {
