@@ -24,6 +24,8 @@ export interface ImageCapabilities {
   output_formats: readonly string[]
   output_compression: boolean
   seed: boolean
+  /** Whether a picture that is changed keeps its shape, whatever a call says. */
+  keepsShape?: true
   /** Whether previews stream. */
   streams: boolean
   /** Whether it changes a picture only where a mask says so. */
@@ -48,6 +50,14 @@ export const CHAT: ImageCapabilities = {
   seed: true,
   streams: false,
   passthrough: [],
+}
+
+/** A model of the Responses API, which has no fields for pictures. */
+export const RESPONSES: ImageCapabilities = {
+  ...CHAT,
+  aspect_ratios: [],
+  resolutions: [],
+  seed: false,
 }
 
 /** https://ai.google.dev/gemini-api/docs/imagen */
@@ -231,6 +241,7 @@ export function getFluxCapabilities(model: string): ImageCapabilities {
 const STABILITY: ImageCapabilities = {
   ...CHAT,
   references: 1,
+  keepsShape: true,
   aspect_ratios: ['21:9', '16:9', '3:2', '5:4', '1:1', '4:5', '2:3', '9:16', '9:21'],
   resolutions: ['1K'],
   output_formats: ['png', 'jpeg', 'webp'],
