@@ -136,6 +136,17 @@ describe('POST /audio/speech', () => {
     })
   })
 
+  test('names a voice of a user by its id', async () => {
+    first.plan([
+      sseHead(),
+      event({ type: 'speech.audio.delta', audio: SECOND.toString('base64') }),
+      event({ type: 'speech.audio.done' }),
+      chunkedEnd(),
+    ])
+    await speak({ model: 'acme/tokens', voice: { id: 'voice_1' } })
+    expect(sent()).toMatchObject({ voice: { id: 'voice_1' } })
+  })
+
   test('asks an older model for bytes', async () => {
     await speak({ model: 'acme/older' })
     expect(sent()).toEqual({

@@ -2,6 +2,8 @@ import {
   countPictures,
   type ImageCall,
   type ImageParams,
+  type PixelSize,
+  pickNearest,
   pickNearestRatio,
   pickNearestSize,
   pickNearestTier,
@@ -16,14 +18,13 @@ import { listDropped, omitNamed } from '../dropped.ts'
 import {
   CHAT,
   COMPATIBLE,
-  GPT_IMAGE,
-  GPT_IMAGE_1,
   getFireworksCapabilities,
   getFluxCapabilities,
+  getGptCapabilities,
+  getImagenCapabilities,
   getRecraftCapabilities,
   getStabilityCapabilities,
   IMAGE_EXTRAS,
-  IMAGEN,
   type ImageCapabilities,
   OPENROUTER,
   RESPONSES,
@@ -66,7 +67,9 @@ const BY_PROTOCOL: Record<string, Capable> = {
 export function getImageCapabilities(endpoint: Endpoint): ImageCapabilities {
   const { protocol, provider, upstreamModel } = endpoint
   if (protocol === 'gemini')
-    return isImagen(endpoint) ? IMAGEN : { ...CHAT, resolutions: getGeminiTiers(upstreamModel) }
+    return isImagen(endpoint)
+      ? getImagenCapabilities(upstreamModel)
+      : { ...CHAT, resolutions: getGeminiTiers(upstreamModel) }
   if (protocol === 'sandbox') return SANDBOX
   const ofProtocol = BY_PROTOCOL[protocol]
   if (ofProtocol) return ofProtocol(upstreamModel)
@@ -74,7 +77,8 @@ export function getImageCapabilities(endpoint: Endpoint): ImageCapabilities {
   if (drawsByChat(endpoint) || protocol !== 'openai-chat') return CHAT
   const { images } = provider.quirks
   if (images !== 'compatible' || !isGptImage(endpoint)) return BY_QUIRK[images](upstreamModel)
-  return /gpt-image-1(?!\d)|chatgpt-image/.test(upstreamModel) ? GPT_IMAGE_1 : GPT_IMAGE
+  // A deployment has any name.
+  return getGptCapabilities(`${upstreamModel} ${endpoint.model}`)
 }
 
 // The older family draws about a megapixel, and refuses a size.
@@ -103,6 +107,7 @@ function fitSize({ size, ...rest }: ImageParams, can: ImageCapabilities): ImageP
   const { sizes, side = Number.POSITIVE_INFINITY } = can
   if (can.size && Math.max(size.width, size.height) > side)
     return { ...rest, size: shrinkToSide(size, side) }
+  if (can.bounds) return { ...rest, size: boundSize(size, can.bounds) }
   if (can.size && (!sizes || sizes.includes(`${size.width}x${size.height}`)))
     return { ...rest, size }
   if (sizes) return { ...rest, size: pickNearestSize(size, sizes.map(readSize)) }
@@ -116,6 +121,50 @@ function fitSize({ size, ...rest }: ImageParams, can: ImageCapabilities): ImageP
 
 const pickRatio = (ratio: number, { aspect_ratios: known }: ImageCapabilities): ImageParams =>
   known.length === 0 ? {} : { aspect_ratio: pickNearestRatio(ratio, known) }
+
+type Bounds = NonNullable<ImageCapabilities['bounds']>
+
+/** Returns the pixels within bounds that are nearest: themselves where they are within. */
+function boundSize(size: PixelSize, bounds: Bounds): PixelSize {
+  if (isWithin(size, bounds)) return size
+  const { grid, side } = bounds
+  const ratio = size.width / size.height
+  const toGrid = (length: number) => Math.max(Math.round(length / grid), 1) * grid
+  const sides = Array.from({ length: side / grid }, (_, i) => (i + 1) * grid)
+  const within = sides
+    .flatMap(one => [
+      { width: toGrid(one * ratio), height: one },
+      { width: toGrid(one * bounds.stretch), height: one },
+      { width: one, height: toGrid(one * bounds.stretch) },
+    ])
+    .filter(pixels => isWithin(pixels, bounds))
+  const distance = ({ width, height }: PixelSize) =>
+    SHAPE_FIRST * Math.abs(Math.log(width / height / ratio)) +
+    Math.abs(Math.log((width * height) / (size.width * size.height)))
+  return pickNearest(within, distance) ?? size
+}
+
+/** How much worse another shape is than as many times more pixels. */
+const SHAPE_FIRST = 4
+
+function isWithin({ width, height }: PixelSize, bounds: Bounds): boolean {
+  const [short, long] = [Math.min(width, height), Math.max(width, height)]
+  const pixels = width * height
+  return (
+    width % bounds.grid === 0 &&
+    height % bounds.grid === 0 &&
+    long <= bounds.side &&
+    long <= short * bounds.stretch &&
+    pixels >= bounds.least &&
+    pixels <= bounds.most
+  )
+}
+
+/** Returns the pixels to ask for of an endpoint with bounds; undefined for its usual ones. */
+export function pickBounded(pixels: PixelSize | undefined, endpoint: Endpoint) {
+  const { bounds } = getImageCapabilities(endpoint)
+  return pixels && bounds ? boundSize(pixels, bounds) : pixels
+}
 
 function fitTier(params: ImageParams, { resolutions }: ImageCapabilities): ImageParams {
   const { resolution, ...rest } = params

@@ -34,7 +34,9 @@ import { IMAGE_EXTRAS } from './capabilities.data.ts'
 import {
   drawsByChat,
   drawsPreviews,
+  getImageCapabilities,
   isGptImage,
+  pickBounded,
   pickCompression,
   pickFormat,
   takesExtra,
@@ -148,7 +150,7 @@ function pickStyle(endpoint: Endpoint): Style {
 const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
   openai: (call, endpoint) => ({
     ...renderLooks(call, endpoint),
-    size: renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''],
+    size: pickGptSize(call, endpoint),
     // With previews, it draws one picture.
     ...(drawsPreviews(call, endpoint)
       ? { stream: true, partial_images: call.params.partial_images ?? PREVIEWS }
@@ -186,6 +188,11 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
 
 /** How many previews are streamed where a call does not say. Each costs about a hundred tokens. */
 const PREVIEWS = 2
+
+const pickGptSize = (call: ImageCall, endpoint: Endpoint): string | undefined =>
+  getImageCapabilities(endpoint).bounds
+    ? renderSize(pickBounded(pickPixels(call), endpoint))
+    : (renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''])
 
 const GPT_SIZES: Record<string, string> = {
   '1:1': '1024x1024',

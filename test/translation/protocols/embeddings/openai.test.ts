@@ -199,3 +199,11 @@ describe('answer', () => {
     )
   })
 })
+
+test('only OpenAI’s own form has the caller’s user: Voyage refuses a field that it does not know', () => {
+  const call = buildEmbeddingCall({ user: 'hash' })
+  const users = [openaiEmbeddings, voyageEmbeddings, jinaEmbeddings].map(
+    protocol => protocol.buildRequest(call, buildEndpoint()).body.user,
+  )
+  expect(users).toEqual(['hash', undefined, undefined])
+})
