@@ -14,3 +14,15 @@ export function decodeFloats(base64: string): number[] {
     bytes.readFloatLE(i * FLOAT_BYTES),
   )
 }
+
+/** All bits of the exponent: what is infinite or no number has them. */
+const EXPONENT = 0x7f_80_00_00
+
+/** Tells whether base64 has whole floats, at least one, each of which is a finite number. */
+export function hasFloats(base64: string): boolean {
+  const bytes = Buffer.from(base64, 'base64')
+  if (bytes.length === 0 || bytes.length % FLOAT_BYTES !== 0) return false
+  for (let at = 0; at < bytes.length; at += FLOAT_BYTES)
+    if ((bytes.readInt32LE(at) & EXPONENT) === EXPONENT) return false
+  return true
+}

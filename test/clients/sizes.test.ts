@@ -61,12 +61,12 @@ const IMAGES: Record<string, Family> = {
     model: 'imagen-4.0-generate-001',
     answer: json({ predictions: [{ bytesBase64Encoded: PNG }] }),
     read: hit => {
-      const { aspectRatio, imageSize } = bodyOf(hit).parameters as Json
-      return { aspectRatio, imageSize }
+      const { aspectRatio, sampleImageSize } = bodyOf(hit).parameters as Json
+      return { aspectRatio, sampleImageSize }
     },
     asked: {
-      '1024x1024': { aspectRatio: '1:1', imageSize: '1K' },
-      '1920x1080': { aspectRatio: '16:9', imageSize: '1K' },
+      '1024x1024': { aspectRatio: '1:1', sampleImageSize: '1K' },
+      '1920x1080': { aspectRatio: '16:9', sampleImageSize: '1K' },
     },
     exact: [],
   },

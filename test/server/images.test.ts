@@ -233,8 +233,8 @@ describe('POST /images', () => {
       { background: 'transparent' },
       { background: 'transparent', output_format: 'png' },
     ],
-    ['openai/gpt-image-9', { aspect_ratio: '16:9' }, { size: '1536x1024' }],
-    ['openai/gpt-image-9', { aspect_ratio: '9:16' }, { size: '1024x1536' }],
+    ['openai/gpt-image-9', { aspect_ratio: '16:9' }, { size: '1360x768' }],
+    ['openai/gpt-image-9', { aspect_ratio: '9:16' }, { size: '768x1360' }],
     [
       'acme/grok',
       { aspect_ratio: '21:9', resolution: '2K' },
@@ -330,7 +330,7 @@ describe('POST /images', () => {
     expect(first.hits[0]?.path).toBe('/v1/models/imagen-4:predict')
     expect(sent()).toEqual({
       instances: [{ prompt: 'A cat' }],
-      parameters: { sampleCount: 4, aspectRatio: '4:3' },
+      parameters: { includeRaiReason: true, sampleCount: 4, aspectRatio: '4:3' },
     })
   })
 
@@ -376,7 +376,7 @@ describe('POST /images', () => {
 
   type Fields = Record<string, unknown>
   test.each<[string, Fields, string, Fields]>([
-    ['openai/gpt-image-9', { resolution: '4K' }, 'resolution', {}],
+    ['openai/gpt-image-9', { resolution: '512' }, 'resolution', { size: '1024x1024' }],
     ['acme/grok', { resolution: '4K' }, 'resolution', { resolution: '2k' }],
     ['acme/grok', { quality: 'high', background: 'opaque' }, 'quality, background', {}],
   ])('%s does without %j, and the answer names it', async (model, body, ignored, sentBody) => {

@@ -136,6 +136,17 @@ describe('POST /audio/speech', () => {
     })
   })
 
+  test('names a voice of a user by its id', async () => {
+    first.plan([
+      sseHead(),
+      event({ type: 'speech.audio.delta', audio: SECOND.toString('base64') }),
+      event({ type: 'speech.audio.done' }),
+      chunkedEnd(),
+    ])
+    await speak({ model: 'acme/tokens', voice: { id: 'voice_1' } })
+    expect(sent()).toMatchObject({ voice: { id: 'voice_1' } })
+  })
+
   test('asks an older model for bytes', async () => {
     await speak({ model: 'acme/older' })
     expect(sent()).toEqual({
@@ -247,6 +258,21 @@ describe('POST /audio/speech', () => {
     })
   })
 
+  test.each<[string, object, string | null]>([
+    ['acme/eleven', { instructions: 'Whisper' }, 'instructions'],
+    ['acme/eleven', { speed: 4 }, 'speed'],
+    ['acme/eleven', { speed: 1.1 }, null],
+    ['acme/wavs', { speed: 2, response_format: 'wav' }, 'speed'],
+    ['acme/wavs', { speed: 1, response_format: 'wav' }, null],
+    ['acme/older', { instructions: 'Whisper', speed: 4 }, 'instructions'],
+  ])('names what %s does without of %j', async (model, body, ignored) => {
+    first.plan(sound(model === 'acme/wavs' ? WAV : SECOND, 'audio/wav'))
+    const response = await ask({ model, ...body })
+    await response.arrayBuffer()
+    expect([response.status, response.headers.get('x-gateway-ignored')]).toEqual([200, ignored])
+    expect(sent()).not.toHaveProperty('instructions')
+  })
+
   test.each([
     [{ voice: 'luna' }, 'aura-2-luna-en', 'encoding=linear16&sample_rate=24000&container=none'],
     [{ voice: 'celeste-es' }, 'aura-2-celeste-es', 'encoding=linear16'],
@@ -342,7 +368,6 @@ describe('POST /audio/speech', () => {
     lacking: [
       ['sandbox/speech', { response_format: 'mp3' }, 'response_format'],
       ['acme/wavs', { response_format: 'flac' }, 'response_format'],
-      ['acme/eleven', { instructions: 'Whisper' }, 'instructions'],
       [
         'acme/speak',
         {

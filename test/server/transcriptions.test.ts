@@ -317,6 +317,22 @@ describe('POST /audio/transcriptions', () => {
     expect((await sentFields()).fields).toContainEqual(['model_id', 'scribe_v1'])
   })
 
+  test.each<[object, string]>([
+    [{ prompt: 'Bob', temperature: 0.5 }, 'temperature, prompt'],
+    [{ timestamp_granularities: ['word'] }, 'timestamp_granularities'],
+    [
+      {
+        known_speaker_names: ['Ann'],
+        known_speaker_references: ['data:audio/wav;base64,UklGRg=='],
+      },
+      'known_speaker_names, known_speaker_references',
+    ],
+  ])('names what Deepgram does without of %j', async (body, ignored) => {
+    first.plan(json({ results: { channels: [{ alternatives: [{ transcript: TEXT }] }] } }))
+    const response = await ask({ model: 'acme/nova', ...body })
+    expect([response.status, response.headers.get('x-gateway-ignored')]).toEqual([200, ignored])
+  })
+
   test('transcribes with Deepgram', async () => {
     const alternative = {
       transcript: 'Hi there.',
@@ -427,7 +443,6 @@ describe('POST /audio/transcriptions', () => {
     lacking: [
       ['acme/gpt', { response_format: 'srt' }, 'response_format'],
       ['acme/gemini', { response_format: 'verbose_json' }, 'response_format'],
-      ['acme/nova', { prompt: 'Bob' }, 'prompt'],
     ],
     wrong: [
       [{ input_audio: { ...input_audio, format: 'mp3' } }, 'input_audio.format'],

@@ -71,6 +71,7 @@ const buildConfig = (more: object = {}) => ({
     ['acme/run', 'runner', 'gen4.5'],
     ['acme/move', 'runner', 'gen4_turbo'],
     ['acme/veo', 'veo', 'veo-3.1-generate-preview'],
+    ['acme/sora', 'local', 'sora-2'],
   ].map(([id, slug, model]) => ({
     id,
     output_modalities: ['video'],
@@ -485,16 +486,32 @@ describe('a request', () => {
     expect(provider.hits).toEqual([])
   })
 
-  test.each<[object, string]>([
-    [{ duration: 5 }, 'duration'],
-    [{ resolution: '2K' }, 'resolution'],
-    [{ aspect_ratio: '1:1' }, 'aspect_ratio'],
-    [{ generate_audio: false }, 'generate_audio'],
-    [{ upscale_factor: 2 }, 'upscale_factor'],
-  ])('for what no endpoint does, %j, is a 404 that names it', async (more, field) => {
+  test.each<[object, string, object]>([
+    [{ duration: 5 }, 'duration', { durationSeconds: 4 }],
+    [{ duration: 600 }, 'duration', { durationSeconds: 8 }],
+    [{ resolution: '2K' }, 'resolution', { resolution: '1080p' }],
+    [{ aspect_ratio: '1:1' }, 'aspect_ratio', { aspectRatio: '16:9' }],
+    [{ generate_audio: false }, 'generate_audio', {}],
+    [{ upscale_factor: 2, creativity: 5 }, 'upscale_factor, creativity', {}],
+    [
+      { input_references: [{ type: 'audio_url', audio_url: { url: 'https://example.com/a' } }] },
+      'input_references',
+      {},
+    ],
+  ])('of which no endpoint does %j gets the nearest, and is told %s', async (more, field, sent) => {
+    begin = json({ name: 'models/veo/operations/1' })
+    poll = json({ done: true, error: { message: 'No' } })
     const response = await ask({ model: 'acme/veo', ...more })
-    const { error } = (await response.json()) as { error: { message: string } }
-    expect([response.status, error.message]).toEqual([404, expect.stringContaining(field)])
+    expect([response.status, response.headers.get('x-gateway-ignored')]).toEqual([202, field])
+    expect(hits('POST')[0]?.json).toMatchObject({ parameters: sent })
+    await finish((await response.json()) as Job)
+  })
+
+  test('costs the length that the provider was asked for', async () => {
+    poll = json({ id: 'video-1', status: 'completed' })
+    const job = await finish(await create({ model: 'acme/sora', duration: 600 }))
+    expect(hits('POST')[0]?.json).toMatchObject({ seconds: '12' })
+    expect(job.usage?.cost).toBeCloseTo(12 * 0.01)
   })
 
   test('without a picture is a 404 that says so where a model only moves one', async () => {

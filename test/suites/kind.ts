@@ -98,11 +98,17 @@ function testFit<K extends Kind>(kind: KindOfWork<K>, calls: Calls<K>, variants:
     check(fc.tuple(calls, endpoints), ([call, endpoint]) => {
       const fitted = freezeDeep(fitToEndpoint(call, endpoint))
       const left = new Set(listParameters(fitted))
-      const lost = listParameters(call).filter(parameter => !left.has(parameter))
+      const lost = [
+        ...listParameters(call).filter(parameter => !left.has(parameter)),
+        ...listChangedBeside(call, fitted),
+      ]
       // The nearest that an endpoint has is named too.
-      const changed = Object.entries(call.params as object).flatMap(([name, value]) =>
-        Bun.deepEquals(value, Object(fitted.params)[name]) ? [] : [name],
-      )
+      const changed = [
+        ...Object.entries(call.params as object).flatMap(([name, value]) =>
+          Bun.deepEquals(value, Object(fitted.params)[name]) ? [] : [name],
+        ),
+        ...listChangedBeside(call, fitted),
+      ]
       const ignored = listIgnored(call, endpoint)
       expect(lost.filter(name => !ignored.includes(name))).toEqual([])
       expect(ignored.filter(name => ![...lost, ...changed].includes(name))).toEqual([])
@@ -131,8 +137,25 @@ const listParameters = (call: AnyCall): string[] => [
   ...('tools' in call && call.tools.length > 0 ? ['tools'] : []),
 ]
 
+/** What an endpoint may ignore beside the parameters: the field of a call, and its wire name. */
+const BESIDE: Partial<Record<Kind, Record<string, string>>> = {
+  speech: { instructions: 'instructions', sample: 'input_references.text' },
+  transcription: { prompt: 'prompt' },
+  video: { references: 'input_references' },
+}
+
+const listChangedBeside = (call: AnyCall, fitted: AnyCall): string[] =>
+  Object.entries(BESIDE[call.kind] ?? {}).flatMap(([field, name]) =>
+    Bun.deepEquals(Object(call)[field], Object(fitted)[field]) ? [] : [name],
+  )
+
 /** Returns everything but the parameters that an endpoint may ignore, and their values. */
-const omitParameters = (call: AnyCall) => ({ ...call, params: {}, tools: [] })
+function omitParameters(call: AnyCall): object {
+  const beside = Object.keys(BESIDE[call.kind] ?? {})
+  return Object.fromEntries(
+    Object.entries({ ...call, params: {}, tools: [] }).filter(([name]) => !beside.includes(name)),
+  )
+}
 
 function testCosting<K extends Kind>(kind: KindOfWork<K>, calls: Calls<K>): void {
   const { costing } = kind

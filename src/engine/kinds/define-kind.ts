@@ -1,3 +1,4 @@
+import type { CallBase } from '../../language/call.ts'
 import type { Block } from '../../language/message.ts'
 import { createTextUsage, listUnits, type Units, type Usage } from '../../language/usage.ts'
 import type { Kind, Work } from '../../language/work.ts'
@@ -69,6 +70,13 @@ export function defineKind<K extends Kind>(definition: KindDefinition<K>): KindO
     filtering: buildFiltering(definition),
   }
 }
+
+/**
+ * Returns true unless the call requires all of its parameters and some are ignored (K.1): then the
+ * word of `excluded_by`.
+ */
+export const requireAll = ({ routing }: CallBase, ignored: string[]): string | true =>
+  !routing.require_parameters || ignored.length === 0 || 'require_parameters'
 
 /** Parts of every kind that are not content of its answers. */
 const COMMON = new Set<string>(['start', 'usage', 'echo', 'error', 'receipt'])

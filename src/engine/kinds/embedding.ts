@@ -2,13 +2,16 @@ import { denied } from '../../base/errors.ts'
 import type { EmbeddingCall, EmbeddingInput } from '../../language/embedding.ts'
 import type { Block } from '../../language/message.ts'
 import type { TextRewrite } from '../../language/text-segment.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
+import { omitNamed } from '../../translation/protocols/dropped.ts'
+import { listIgnoredEmbedding } from '../../translation/protocols/embeddings/capabilities.ts'
 import {
   computeContentBound,
   computeLargestContent,
   type ExpectedInput,
   estimateContent,
 } from '../../translation/tokenizers/prompt.ts'
-import { defineKind } from './define-kind.ts'
+import { defineKind, requireAll } from './define-kind.ts'
 import { rewriteContents } from './rewrite.ts'
 
 /** Vectors of texts, and of whatever else a model accepts. The charge is for the input. */
@@ -21,7 +24,14 @@ export const embedding = defineKind<'embedding'>({
     shift: (part, from) =>
       part.type === 'embedding' ? { ...part, index: part.index + from } : part,
   },
-  understanding: { readContents, replaceContents },
+  understanding: {
+    readContents,
+    replaceContents,
+    checkEndpoint: (call, endpoint) => requireAll(call, listIgnoredEmbedding(call, endpoint)),
+    supportsPreferred: (call, endpoint) => listIgnoredEmbedding(call, endpoint).length === 0,
+    listIgnored: listIgnoredEmbedding,
+    fitToEndpoint,
+  },
   costing: {
     estimateInput: call => addTokens(call, computeContentBound(readBlocks(call))),
     boundInput: call => addTokens(call, computeLargestContent(readBlocks(call))),
@@ -33,6 +43,16 @@ export const embedding = defineKind<'embedding'>({
   },
   filtering: { rewriteTexts },
 })
+
+function fitToEndpoint(call: EmbeddingCall, endpoint: Endpoint): EmbeddingCall {
+  const ignored = listIgnoredEmbedding(call, endpoint)
+  if (ignored.length === 0) return call
+  return {
+    ...call,
+    params: omitNamed(call.params, ignored),
+    extra: omitNamed(call.extra, ignored),
+  }
+}
 
 function readContents({ inputs }: EmbeddingCall): Block[][] {
   return inputs.map(input => {

@@ -22,14 +22,14 @@ import type { Prices } from '../../resources/prices.ts'
 import {
   asksOtherFormat,
   drawsAsAsked,
-  fitSize,
+  fitImage,
   getImageCapabilities,
   listIgnoredImage,
   listUnsupportedParameters,
   needsCompression,
 } from '../../translation/protocols/images/capabilities.ts'
 import type { Asked } from '../kind.ts'
-import { defineKind } from './define-kind.ts'
+import { defineKind, requireAll } from './define-kind.ts'
 
 /** Ours, not in the public list: the endpoint cannot draw as the call asks. */
 export const IMAGE_PARAMETERS = 'image_parameters'
@@ -46,7 +46,7 @@ export const image = defineKind<'image'>({
     replaceContents,
     checkEndpoint,
     supportsPreferred: drawsAsAsked,
-    listIgnored,
+    listIgnored: listIgnoredImage,
     fitToEndpoint,
   },
   costing: {
@@ -71,14 +71,7 @@ export const image = defineKind<'image'>({
 
 function checkEndpoint(call: ImageCall, endpoint: Endpoint): string | true {
   if (listUnsupportedParameters(call, endpoint).length > 0) return IMAGE_PARAMETERS
-  const { require_parameters } = call.routing
-  return !require_parameters || listIgnored(call, endpoint).length === 0 || 'require_parameters'
-}
-
-function listIgnored(call: ImageCall, endpoint: Endpoint): string[] {
-  const ignored = listIgnoredImage(call, endpoint)
-  if (fitSize(call.params, endpoint) === call.params) return ignored
-  return [...ignored, call.params.size ? 'size' : 'resolution']
+  return requireAll(call, listIgnoredImage(call, endpoint))
 }
 
 /**
@@ -122,11 +115,8 @@ function replaceContents(call: ImageCall, [blocks = []]: Block[][]): ImageCall {
 
 // Where a provider draws from no seed, the picture differs each time, and that is all.
 function fitToEndpoint(call: ImageCall, endpoint: Endpoint): ImageCall {
-  const ignored = listIgnoredImage(call, endpoint)
-  const fitted = fitSize(call.params, endpoint)
-  if (ignored.length === 0) return fitted === call.params ? call : { ...call, params: fitted }
-  const kept = Object.entries(fitted).filter(([name]) => !ignored.includes(name))
-  return { ...call, params: Object.fromEntries(kept) }
+  const params = fitImage(call, endpoint)
+  return listIgnoredImage(call, endpoint).length === 0 ? call : { ...call, params }
 }
 
 /** Megapixels are counted in thousandths. */

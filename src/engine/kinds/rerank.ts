@@ -1,13 +1,15 @@
 import type { Block } from '../../language/message.ts'
 import type { RerankCall, RerankDocument } from '../../language/rerank.ts'
 import type { Units } from '../../language/usage.ts'
+import type { Endpoint } from '../../resources/models/catalog.ts'
+import { listDropped, omitNamed } from '../../translation/protocols/dropped.ts'
 import {
   computeContentBound,
   computeLargestContent,
   type ExpectedInput,
   estimateContent,
 } from '../../translation/tokenizers/prompt.ts'
-import { defineKind } from './define-kind.ts'
+import { defineKind, requireAll } from './define-kind.ts'
 
 /** Documents sorted by their relevance to a query. The charge is for tokens or ranking units. */
 export const rerank = defineKind<'rerank'>({
@@ -22,7 +24,17 @@ export const rerank = defineKind<'rerank'>({
     slice: (call, from, to) => ({ ...call, documents: call.documents.slice(from, to) }),
     shift: (part, from) => (part.type === 'ranking' ? { ...part, index: part.index + from } : part),
   },
-  understanding: { readContents, replaceContents },
+  understanding: {
+    readContents,
+    replaceContents,
+    checkEndpoint: (call, endpoint) => requireAll(call, listIgnored(call, endpoint)),
+    supportsPreferred: (call, endpoint) => listIgnored(call, endpoint).length === 0,
+    listIgnored,
+    fitToEndpoint(call, endpoint) {
+      const extra = omitNamed(call.extra, listIgnored(call, endpoint))
+      return extra === call.extra ? call : { ...call, extra }
+    },
+  },
   costing: {
     estimateInput: call => repeatQuery(call, computeContentBound),
     boundInput: call => repeatQuery(call, computeLargestContent),
@@ -37,6 +49,11 @@ export const rerank = defineKind<'rerank'>({
     countShares: ({ documents }) => documents.length,
   },
 })
+
+// Every server ranks all documents, and the gateway returns as many as are asked for.
+function listIgnored({ extra }: RerankCall, endpoint: Endpoint): string[] {
+  return listDropped(extra, endpoint)
+}
 
 const readAll = (documents: RerankDocument[]): Block[] => documents.flatMap(readDocument)
 

@@ -6,18 +6,22 @@ import {
   PCM_RATE,
   PCM_WIDTH,
   type SpeechCall,
+  type SpeechParams,
   type SpeechPart,
 } from '../../language/speech.ts'
 import { createTextUsage, type Units, type Usage } from '../../language/usage.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'
+import { omitNamed } from '../../translation/protocols/dropped.ts'
 import {
-  getSpeechCapabilities,
+  listIgnoredSpeech,
   listUnsupportedSpeech,
+  TRANSCRIPT,
 } from '../../translation/protocols/speech/capabilities.ts'
+import { pickSpeed } from '../../translation/protocols/speech.ts'
 import { type CountTokens, estimateContent } from '../../translation/tokenizers/prompt.ts'
 import type { Meter } from '../kind.ts'
-import { defineKind } from './define-kind.ts'
+import { defineKind, requireAll } from './define-kind.ts'
 
 /** Tokens of a second of sound: Google has 25, OpenAI about 21. */
 const TOKENS_PER_SECOND = 25
@@ -142,8 +146,11 @@ export const speech = defineKind<'speech'>({
     readContents,
     replaceContents,
     checkEndpoint: (call, endpoint) =>
-      listUnsupportedSpeech(call, endpoint).length === 0 || SPEECH_PARAMETERS,
-    listIgnored: (call, endpoint) => (ignoresSpeed(call, endpoint) ? ['speed'] : []),
+      listUnsupportedSpeech(call, endpoint).length > 0
+        ? SPEECH_PARAMETERS
+        : requireAll(call, listIgnoredSpeech(call, endpoint)),
+    supportsPreferred: (call, endpoint) => listIgnoredSpeech(call, endpoint).length === 0,
+    listIgnored: listIgnoredSpeech,
     fitToEndpoint,
     // The sample goes with the request, and is no medium of a conversation.
     listMedia: () => [],
@@ -184,14 +191,26 @@ function replaceContents(call: SpeechCall, contents: Block[][]): SpeechCall {
   }
 }
 
-// Where a provider has one speed, the text is read at that (wire reference B.3).
-const ignoresSpeed = ({ params }: SpeechCall, endpoint: Endpoint): boolean =>
-  params.speed !== undefined && getSpeechCapabilities(endpoint).speed === null
-
+// Where a provider has one speed, the text is read at that (wire reference B.3), and where it has
+// some, at the nearest.
 function fitToEndpoint(call: SpeechCall, endpoint: Endpoint): SpeechCall {
-  if (!ignoresSpeed(call, endpoint)) return call
-  const { speed: _, ...params } = call.params
-  return { ...call, params }
+  const ignored = listIgnoredSpeech(call, endpoint)
+  if (ignored.length === 0) return call
+  const { instructions, sample, ...rest } = call
+  const isKept = (name: string) => !ignored.includes(name)
+  return {
+    ...rest,
+    ...(instructions !== undefined && isKept('instructions') ? { instructions } : {}),
+    ...(sample ? { sample: isKept(TRANSCRIPT) ? sample : omitNamed(sample, ['transcript']) } : {}),
+    params: fitSpeed(omitNamed(call.params, ignored), call, endpoint),
+  }
+}
+
+function fitSpeed(params: SpeechParams, call: SpeechCall, endpoint: Endpoint): SpeechParams {
+  const { speed } = call.params
+  const nearest = pickSpeed(call, endpoint)
+  const isFitted = nearest !== undefined && nearest !== speed
+  return isFitted ? { ...params, speed: nearest } : params
 }
 
 /** Most voices say 15 letters in a second; scripts with longer characters have fewer of them. */

@@ -11,6 +11,7 @@ import type { Units } from '../../language/usage.ts'
 import type { FilterSet } from '../../limits/filters/filter-set.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { Prices } from '../../resources/prices.ts'
+import { omitNamed } from '../../translation/protocols/dropped.ts'
 import {
   getTranscriptionCapabilities,
   listIgnoredTranscription,
@@ -19,7 +20,7 @@ import {
 import { computeLargestContent, estimateContent } from '../../translation/tokenizers/prompt.ts'
 import { answerBlocked, type Filtering, filterFailure } from '../filtering.ts'
 import type { AnswerFilter } from '../kind.ts'
-import { defineKind } from './define-kind.ts'
+import { defineKind, requireAll } from './define-kind.ts'
 
 /**
  * Filters what was said: the text, its segments and its words, each as one text, so that a number
@@ -94,7 +95,10 @@ export const transcription = defineKind<'transcription'>({
     readContents,
     replaceContents,
     checkEndpoint: (call, endpoint) =>
-      listUnsupportedTranscription(call, endpoint).length === 0 || TRANSCRIPTION_PARAMETERS,
+      listUnsupportedTranscription(call, endpoint).length > 0
+        ? TRANSCRIPTION_PARAMETERS
+        : requireAll(call, listIgnoredTranscription(call, endpoint)),
+    supportsPreferred: (call, endpoint) => listIgnoredTranscription(call, endpoint).length === 0,
     listIgnored: listIgnoredTranscription,
     fitToEndpoint,
   },
@@ -136,9 +140,12 @@ function replaceContents(call: TranscriptionCall, [blocks = []]: Block[][]): Tra
 function fitToEndpoint(call: TranscriptionCall, endpoint: Endpoint): TranscriptionCall {
   const ignored = listIgnoredTranscription(call, endpoint)
   if (ignored.length === 0) return call
-  const { response_format, ...params } = call.params
-  const kept = Object.entries(params).filter(([name]) => !ignored.includes(name))
-  return { ...call, params: { response_format, ...Object.fromEntries(kept) } }
+  const { prompt, ...rest } = call
+  return {
+    ...rest,
+    ...(prompt === undefined || ignored.includes('prompt') ? {} : { prompt }),
+    params: omitNamed(call.params, ignored),
+  }
 }
 
 /** The bytes of a second of compressed speech: usual ones, and the fewest that can be understood. */

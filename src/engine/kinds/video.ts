@@ -9,11 +9,12 @@ import {
 } from '../../language/video.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import {
-  fitVideoSize,
+  fitVideo,
+  listIgnoredVideo,
   listUnsupportedVideo,
-  refusesVideoSeed,
+  listUsable,
 } from '../../translation/protocols/videos/capabilities.ts'
-import { defineKind } from './define-kind.ts'
+import { defineKind, requireAll } from './define-kind.ts'
 import type { MediaReference } from './media.ts'
 
 /** Ours, not in the public list: the endpoint cannot make a video as the call asks. */
@@ -33,20 +34,21 @@ export const video = defineKind<'video'>({
     readContents,
     replaceContents,
     checkEndpoint: (call, endpoint) =>
-      listUnsupportedVideo(call, endpoint).length === 0 || VIDEO_PARAMETERS,
-    supportsPreferred: (call, endpoint) => fitVideoSize(call.params, endpoint) === call.params,
-    listIgnored: (call, endpoint) => [
-      ...(ignoresSeed(call, endpoint) ? ['seed'] : []),
-      ...(fitVideoSize(call.params, endpoint) === call.params ? [] : ['size']),
-    ],
+      listUnsupportedVideo(call, endpoint).length > 0
+        ? VIDEO_PARAMETERS
+        : requireAll(call, listIgnoredVideo(call, endpoint)),
+    supportsPreferred: (call, endpoint) => listIgnoredVideo(call, endpoint).length === 0,
+    listIgnored: listIgnoredVideo,
     fitToEndpoint,
     listMedia,
     replaceUrls,
   },
   costing: {
     estimateUnits: ({ params }) => countVideoUnits(params, params.duration ?? USUAL_SECONDS),
-    boundUnits: ({ params }, endpoint) =>
-      countVideoUnits(fitVideoSize(params, endpoint), params.duration ?? MOST_SECONDS),
+    boundUnits(call, endpoint) {
+      const params = fitVideo(call.params, endpoint)
+      return countVideoUnits(params, params.duration ?? MOST_SECONDS)
+    },
   },
   filtering: { rewriteOther },
   // What was made is known when the job is done.
@@ -132,14 +134,9 @@ function replaceUrls(call: VideoCall, urls: Map<string, string>): VideoCall {
   }
 }
 
-// Where a provider knows no seed, the video differs each time, and that is all.
-const ignoresSeed = ({ params }: VideoCall, endpoint: Endpoint): boolean =>
-  params.seed !== undefined && refusesVideoSeed(endpoint)
-
 function fitToEndpoint(call: VideoCall, endpoint: Endpoint): VideoCall {
-  const fitted = fitVideoSize(call.params, endpoint)
-  if (!ignoresSeed(call, endpoint))
-    return fitted === call.params ? call : { ...call, params: fitted }
-  const { seed: _, ...params } = fitted
-  return { ...call, params }
+  const params = fitVideo(call.params, endpoint)
+  const references = listUsable(call.references, endpoint)
+  if (params === call.params && references === call.references) return call
+  return { ...call, params, references }
 }

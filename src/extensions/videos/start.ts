@@ -17,7 +17,7 @@ import type { Hold } from '../../limits/ledger.ts'
 import type { OutboxMessage } from '../../observability/outbox.ts'
 import type { Endpoint } from '../../resources/models/catalog.ts'
 import type { CallbackState, VideoJob } from '../../resources/videos.ts'
-import { fitVideoSize } from '../../translation/protocols/videos/capabilities.ts'
+import { fitVideo } from '../../translation/protocols/videos/capabilities.ts'
 import { pickSeconds } from '../../translation/protocols/videos.ts'
 import { startBroadcast } from '../broadcast.ts'
 import type { ExtensionWorld } from '../world.ts'
@@ -145,10 +145,11 @@ function buildDetails(
   const generation = toGeneration(run, getSettlementTime(world).settled_at)
   const anyRun = run as unknown as Run
   const watcher = run.watcher ?? startBroadcast(world, anyRun)
+  const params = fitVideo(call.params, endpoint)
   return renderDetails({
     // As it was asked for: that is what is made, and charged.
-    params: fitVideoSize(call.params, endpoint),
-    seconds: pickSeconds(call, endpoint),
+    params,
+    seconds: pickSeconds({ params }, endpoint),
     prices: endpoint.prices,
     generation,
     transcript: renderTranscript(world, anyRun, generation),

@@ -183,6 +183,7 @@ x_user_search xai xai-responses-v1 xhigh xls xlsx xml zdr
 3:4 4:1 4:3 4:5 4K 4k 512 5:2 5:4 8:1 9:16 9:19.5 9:20 9:21 TEXT aspectRatio aspect_ratio b64_json
 compressionQuality height image-to-image imageSize image[]
 image_prompt image_size input_references num_images opaque outputOptions
+includeRaiReason
 output_compression output_format partial_images quality resolution sampleCount sampleImageSize
 size strength svg transparent width
 `

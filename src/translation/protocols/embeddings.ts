@@ -1,4 +1,5 @@
 import { invalid } from '../../base/errors.ts'
+import { hasFloats } from '../../base/floats.ts'
 import { getOwn } from '../../base/json.ts'
 import type {
   EmbeddingCall,
@@ -116,7 +117,7 @@ export function toEmbeddingParts(
 }
 
 function parseVector(value: unknown): Vector {
-  if (typeof value === 'string' && value !== '' && BASE64.test(value)) return value
+  if (typeof value === 'string' && BASE64.test(value) && hasFloats(value)) return value
   if (Array.isArray(value) && value.length > 0 && value.every(Number.isFinite)) return value
   throw unreadableAnswer()
 }

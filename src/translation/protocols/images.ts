@@ -31,8 +31,9 @@ export const imageDefaults = {
 /** Returns the ratio to ask the endpoint for: the nearest that it draws. Undefined for any. */
 export function pickRatio({ params }: ImageCall, endpoint: Endpoint): string | undefined {
   const { aspect_ratio } = params
-  if (aspect_ratio === undefined) return undefined
-  return pickNearestRatio(readRatio(aspect_ratio), getImageCapabilities(endpoint).aspect_ratios)
+  const { aspect_ratios } = getImageCapabilities(endpoint)
+  if (aspect_ratio === undefined || aspect_ratios.length === 0) return undefined
+  return pickNearestRatio(readRatio(aspect_ratio), aspect_ratios)
 }
 
 /** Sides that most models draw are multiples of this. */

@@ -42,11 +42,12 @@ export const attachRecording = (
   as,
 })
 
-/** Reads a time in seconds; undefined for what is none. */
-export const readSeconds = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 && value < 1e9
-    ? value
-    : undefined
+/** Reads a time in seconds, which some servers write as a text; undefined for what is none. */
+export function readSeconds(value: unknown): number | undefined {
+  const isText = typeof value === 'string' && /^\d{1,9}(\.\d+)?$/.test(value)
+  const seconds = isText ? Number(value) : value
+  return typeof seconds === 'number' && seconds >= 0 && seconds < 1e9 ? seconds : undefined
+}
 
 /** Reads a word with its times. Returns none where the times are missing. */
 export function readWord(word: unknown, start: unknown, end: unknown, speaker?: unknown) {

@@ -29,8 +29,10 @@ export const readVideoOptions = ({ options }: VideoCall, endpoint: Endpoint): Js
   readPassthrough(options, endpoint, getVideoCapabilities(endpoint).passthrough)
 
 /** Returns the seconds to ask the endpoint for: its usual ones by default, null if it has none. */
-export const pickSeconds = ({ params }: VideoCall, endpoint: Endpoint): number | null =>
-  params.duration ?? getVideoCapabilities(endpoint).usual
+export const pickSeconds = (
+  { params }: Pick<VideoCall, 'params'>,
+  endpoint: Endpoint,
+): number | null => params.duration ?? getVideoCapabilities(endpoint).usual
 
 /**
  * Returns the pixels that the call asks for; undefined if it names neither size, resolution nor

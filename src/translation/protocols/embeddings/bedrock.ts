@@ -12,6 +12,7 @@ import {
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { findCounts } from '../reader.ts'
+import { isCohere, isNova, NOVA_PURPOSES, pickNovaPurpose } from './capabilities.ts'
 import {
   buildBody as buildCohereBody,
   MAX_INPUTS,
@@ -64,8 +65,7 @@ const nova: Maker = {
     ...call.extra,
     taskType: 'SINGLE_EMBEDDING',
     singleEmbeddingParams: {
-      embeddingPurpose:
-        parsePurpose(call.params.input_type) === 'query' ? 'GENERIC_RETRIEVAL' : 'GENERIC_INDEX',
+      embeddingPurpose: renderPurpose(call),
       ...renderDimensions('embeddingDimension', call),
       text: { truncationMode: 'NONE', value: readSingleText(call) },
     },
@@ -79,16 +79,17 @@ const nova: Maker = {
   },
 }
 
-/**
- * The makers by Bedrock's model names. An inference profile has its regions in front of the name.
- */
-const MAKERS: [model: RegExp, maker: Maker][] = [
-  [/cohere\.embed-/, cohere],
-  [/amazon\.nova-/, nova],
-]
+// Nova requires a purpose. Most texts that are embedded are documents to be searched.
+function renderPurpose({ params: { input_type } }: EmbeddingCall): string {
+  const purpose = parsePurpose(input_type)
+  const name = purpose === undefined ? pickNovaPurpose(input_type) : NOVA_PURPOSES[purpose]
+  return name ?? 'GENERIC_INDEX'
+}
 
-const findMaker = ({ upstreamModel }: Endpoint): Maker =>
-  MAKERS.find(([model]) => model.test(upstreamModel))?.[1] ?? titan
+function findMaker(endpoint: Endpoint): Maker {
+  if (isCohere(endpoint)) return cohere
+  return isNova(endpoint) ? nova : titan
+}
 
 function buildRequest(call: EmbeddingCall, endpoint: Endpoint): UpstreamRequest {
   return {

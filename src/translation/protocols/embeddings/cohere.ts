@@ -7,7 +7,6 @@ import {
   assertInputCount,
   embeddingDefaults,
   listBlocks,
-  type Purpose,
   parsePurpose,
   readTexts,
   refuseContent,
@@ -16,6 +15,7 @@ import {
 import { unreadableAnswer } from '../failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { findCounts } from '../reader.ts'
+import { COHERE_PURPOSES } from './capabilities.ts'
 
 /** Cohere's embed, version 2: `POST {base_url}/embed` (https://docs.cohere.com/reference/embed). */
 export const cohereEmbeddings: Protocol<'embedding'> = {
@@ -54,17 +54,10 @@ export function buildBody(call: EmbeddingCall): Json {
   }
 }
 
-const PURPOSES: Partial<Record<Purpose, string>> = {
-  query: 'search_query',
-  document: 'search_document',
-  classification: 'classification',
-  clustering: 'clustering',
-}
-
 // Cohere requires a purpose. Most texts that are embedded are documents to be searched.
 function renderPurpose(input_type: string | undefined): string {
   const purpose = parsePurpose(input_type)
-  return (purpose === undefined ? input_type : PURPOSES[purpose]) ?? 'search_document'
+  return (purpose === undefined ? input_type : COHERE_PURPOSES[purpose]) ?? 'search_document'
 }
 
 const renderContent = (input: EmbeddingCall['inputs'][number]) => ({

@@ -19,6 +19,7 @@ import { isVertex } from '../gemini/capabilities.data.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { findCounts } from '../reader.ts'
+import { pickGooglePurpose } from './capabilities.ts'
 
 /**
  * Google's embeddings: `:embedContent` for one input and `:batchEmbedContents` for several
@@ -90,17 +91,12 @@ const PURPOSES: Record<Purpose, string> = {
   clustering: 'CLUSTERING',
 }
 
-/** Google's names for purposes that no other provider has. */
-const OWN_PURPOSES = new Set(['QUESTION_ANSWERING', 'FACT_VERIFICATION', 'CODE_RETRIEVAL_QUERY'])
-
 function renderOptions({ extra, params: { dimensions, input_type } }: EmbeddingCall): Json {
   const purpose = parsePurpose(input_type)
-  const taskType = purpose === undefined ? input_type?.toUpperCase() : PURPOSES[purpose]
+  const taskType = purpose === undefined ? pickGooglePurpose(input_type) : PURPOSES[purpose]
   return {
     ...extra,
-    ...(taskType !== undefined && (purpose !== undefined || OWN_PURPOSES.has(taskType))
-      ? { taskType }
-      : {}),
+    ...(taskType === undefined ? {} : { taskType }),
     ...(dimensions === undefined ? {} : { outputDimensionality: dimensions }),
   }
 }

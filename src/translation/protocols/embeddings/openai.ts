@@ -11,6 +11,7 @@ import { readUsage } from '../openai-chat/reader.ts'
 import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { findCounts } from '../reader.ts'
+import { VOYAGE_PURPOSES } from './capabilities.ts'
 
 /** How OpenAI-compatible servers differ: the names of their parameters and of the purposes. */
 interface ParameterNames {
@@ -18,6 +19,8 @@ interface ParameterNames {
   input_type: string
   /** The server's names by purpose; null if `input_type` is sent unchanged. */
   purposes: Partial<Record<Purpose, string>> | null
+  /** Whether the server has a field for the caller's user: others refuse what they do not know. */
+  user: boolean
   /** The most inputs of one request: as many as a call may have unless there is a row. */
   most?: number
 }
@@ -39,13 +42,15 @@ export const openaiEmbeddings = createEmbeddings({
   dimensions: 'dimensions',
   input_type: 'input_type',
   purposes: null,
+  user: true,
 })
 
 /** https://docs.voyageai.com/reference/embeddings-api */
 export const voyageEmbeddings = createEmbeddings({
   dimensions: 'output_dimension',
   input_type: 'input_type',
-  purposes: { query: 'query', document: 'document' },
+  purposes: VOYAGE_PURPOSES,
+  user: false,
   most: 1_000,
 })
 
@@ -60,6 +65,7 @@ export const jinaEmbeddings = createEmbeddings({
     classification: 'classification',
     clustering: 'separation',
   },
+  user: false,
 })
 
 /**
@@ -80,7 +86,7 @@ function buildRequest(
     ...(input_type === undefined ? {} : { [names.input_type]: input_type }),
     // Every server returns floats by default, and some refuse to have them requested.
     ...(encoding_format === 'base64' ? { encoding_format } : {}),
-    ...(call.user === null ? {} : { user: call.user }),
+    ...(call.user === null || !names.user ? {} : { user: call.user }),
   }
   return {
     path: buildPath(endpoint, '/embeddings'),

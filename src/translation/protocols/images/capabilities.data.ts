@@ -1,4 +1,4 @@
-import { ASPECT_RATIOS, RESOLUTIONS, type Resolution } from '../../../language/image.ts'
+import { ASPECT_RATIOS, RESOLUTIONS, type Resolution, readRatio } from '../../../language/image.ts'
 
 /** Parameters that are left out where an endpoint does not have them. */
 export const IMAGE_EXTRAS = ['moderation', 'input_fidelity', 'style'] as const
@@ -19,11 +19,15 @@ export interface ImageCapabilities {
   sizes?: readonly string[]
   /** The longest side that may be named; absent for any. */
   side?: number
+  /** What any pixels that may be named have to be; absent for no bounds. */
+  bounds?: SizeBounds
   qualities: readonly string[]
   backgrounds: readonly string[]
   output_formats: readonly string[]
   output_compression: boolean
   seed: boolean
+  /** Whether a picture that is changed keeps its shape, whatever a call says. */
+  keepsShape?: true
   /** Whether previews stream. */
   streams: boolean
   /** Whether it changes a picture only where a mask says so. */
@@ -32,6 +36,18 @@ export interface ImageCapabilities {
   extras?: readonly ImageExtra[]
   /** The fields of `provider.options` that go to the provider. */
   passthrough: readonly string[]
+}
+
+/** The bounds of pixels that may be named. */
+interface SizeBounds {
+  /** Sides are multiples of it, and at most so long. */
+  grid: number
+  side: number
+  /** The fewest pixels and the most. */
+  least: number
+  most: number
+  /** How much longer than the other a side may be. */
+  stretch: number
 }
 
 /** A model that answers with pictures in a conversation, whatever its protocol. */
@@ -50,8 +66,16 @@ export const CHAT: ImageCapabilities = {
   passthrough: [],
 }
 
+/** A model of the Responses API, which has no fields for pictures. */
+export const RESPONSES: ImageCapabilities = {
+  ...CHAT,
+  aspect_ratios: [],
+  resolutions: [],
+  seed: false,
+}
+
 /** https://ai.google.dev/gemini-api/docs/imagen */
-export const IMAGEN: ImageCapabilities = {
+const IMAGEN: ImageCapabilities = {
   ...CHAT,
   n: 4,
   references: 0,
@@ -63,8 +87,12 @@ export const IMAGEN: ImageCapabilities = {
   passthrough: ['personGeneration'],
 }
 
+/** Returns what Imagen can be asked for: only its larger models of today draw two tiers. */
+export const getImagenCapabilities = (model: string): ImageCapabilities =>
+  /imagen-(3|4[\w.]*-fast)/.test(model) ? { ...IMAGEN, resolutions: ['1K'] } : IMAGEN
+
 /** https://platform.openai.com/docs/api-reference/images */
-export const GPT_IMAGE: ImageCapabilities = {
+const GPT_IMAGE: ImageCapabilities = {
   n: 10,
   references: 16,
   aspect_ratios: ['1:1', '3:2', '2:3'],
@@ -82,9 +110,27 @@ export const GPT_IMAGE: ImageCapabilities = {
 }
 
 /** OpenAI's first models draw three sizes. */
-export const GPT_IMAGE_1: ImageCapabilities = {
+const GPT_IMAGE_1: ImageCapabilities = {
   ...GPT_IMAGE,
   sizes: ['1024x1024', '1536x1024', '1024x1536'],
+}
+
+/** The later ones draw any within bounds, and keep to a picture as well as they can. */
+const GPT_IMAGE_2: ImageCapabilities = {
+  ...GPT_IMAGE,
+  aspect_ratios: ASPECT_RATIOS.filter(ratio => readRatio(ratio) <= 3 && readRatio(ratio) >= 1 / 3),
+  resolutions: ['1K', '2K', '4K'],
+  bounds: { grid: 16, side: 3_840, least: 655_360, most: 8_294_400, stretch: 3 },
+  extras: ['moderation'],
+  passthrough: ['moderation'],
+}
+
+/** Returns what OpenAI’s models can be asked for, by their names. */
+export function getGptCapabilities(names: string): ImageCapabilities {
+  if (!/gpt-image-1(?!\d)|chatgpt-image/.test(names)) return GPT_IMAGE_2
+  return /-mini/.test(names)
+    ? { ...GPT_IMAGE_1, extras: ['moderation'], passthrough: ['moderation'] }
+    : GPT_IMAGE_1
 }
 
 /** A server with OpenAI's form of which nothing more is known. */
@@ -231,6 +277,7 @@ export function getFluxCapabilities(model: string): ImageCapabilities {
 const STABILITY: ImageCapabilities = {
   ...CHAT,
   references: 1,
+  keepsShape: true,
   aspect_ratios: ['21:9', '16:9', '3:2', '5:4', '1:1', '4:5', '2:3', '9:16', '9:21'],
   resolutions: ['1K'],
   output_formats: ['png', 'jpeg', 'webp'],

@@ -1,28 +1,33 @@
 import {
+  countPictures,
   type ImageCall,
   type ImageParams,
+  type PixelSize,
+  pickNearest,
   pickNearestRatio,
   pickNearestSize,
   pickNearestTier,
   RESOLUTIONS,
   type Resolution,
+  readRatio,
   readSize,
   shrinkToSide,
 } from '../../../language/image.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
+import { listDropped, omitNamed } from '../dropped.ts'
 import {
   CHAT,
   COMPATIBLE,
-  GPT_IMAGE,
-  GPT_IMAGE_1,
   getFireworksCapabilities,
   getFluxCapabilities,
+  getGptCapabilities,
+  getImagenCapabilities,
   getRecraftCapabilities,
   getStabilityCapabilities,
   IMAGE_EXTRAS,
-  IMAGEN,
   type ImageCapabilities,
   OPENROUTER,
+  RESPONSES,
   SANDBOX,
   TOGETHER,
   XAI,
@@ -62,14 +67,18 @@ const BY_PROTOCOL: Record<string, Capable> = {
 export function getImageCapabilities(endpoint: Endpoint): ImageCapabilities {
   const { protocol, provider, upstreamModel } = endpoint
   if (protocol === 'gemini')
-    return isImagen(endpoint) ? IMAGEN : { ...CHAT, resolutions: getGeminiTiers(upstreamModel) }
+    return isImagen(endpoint)
+      ? getImagenCapabilities(upstreamModel)
+      : { ...CHAT, resolutions: getGeminiTiers(upstreamModel) }
   if (protocol === 'sandbox') return SANDBOX
   const ofProtocol = BY_PROTOCOL[protocol]
   if (ofProtocol) return ofProtocol(upstreamModel)
+  if (protocol === 'openai-responses') return RESPONSES
   if (drawsByChat(endpoint) || protocol !== 'openai-chat') return CHAT
   const { images } = provider.quirks
   if (images !== 'compatible' || !isGptImage(endpoint)) return BY_QUIRK[images](upstreamModel)
-  return /gpt-image-1(?!\d)|chatgpt-image/.test(upstreamModel) ? GPT_IMAGE_1 : GPT_IMAGE
+  // A deployment has any name.
+  return getGptCapabilities(`${upstreamModel} ${endpoint.model}`)
 }
 
 // The older family draws about a megapixel, and refuses a size.
@@ -77,25 +86,84 @@ const getGeminiTiers = (model: string): Resolution[] =>
   /gemini-2/.test(model) ? ['1K'] : ['1K', '2K', '4K']
 
 /**
- * Returns the parameters with the size to ask the endpoint for: pixels that it does not draw become
- * the nearest that it does, or a ratio and a tier, and so does a tier. The parameters themselves
- * where it is exact.
+ * Returns the parameters that the endpoint follows: a size, a tier or a ratio that it does not draw is
+ * the nearest that it does, and what it has nothing like is left out. The parameters themselves where
+ * it follows all of them, and those that ask for what comes anyway.
  */
-export function fitSize(params: ImageParams, endpoint: Endpoint): ImageParams {
+export function fitImage(call: ImageCall, endpoint: Endpoint): ImageParams {
+  const fitted = fitShape(call, endpoint)
+  return omitNamed(fitted, [...listIgnoredLooks(call, endpoint), ...listLeftOut(call, endpoint)])
+}
+
+function fitShape({ params, references }: ImageCall, endpoint: Endpoint): ImageParams {
   const can = getImageCapabilities(endpoint)
-  if (!params.size) return fitTier(params, can)
-  const { size, ...rest } = params
+  if (can.keepsShape && references.length > 0)
+    return omitNamed(params, ['size', 'resolution', 'aspect_ratio'])
+  return params.size ? fitSize(params, can) : fitRatio(fitTier(params, can), can)
+}
+
+function fitSize({ size, ...rest }: ImageParams, can: ImageCapabilities): ImageParams {
+  if (!size) return rest
   const { sizes, side = Number.POSITIVE_INFINITY } = can
   if (can.size && Math.max(size.width, size.height) > side)
     return { ...rest, size: shrinkToSide(size, side) }
-  if (can.size && (!sizes || sizes.includes(`${size.width}x${size.height}`))) return params
+  if (can.bounds) return { ...rest, size: boundSize(size, can.bounds) }
+  if (can.size && (!sizes || sizes.includes(`${size.width}x${size.height}`)))
+    return { ...rest, size }
   if (sizes) return { ...rest, size: pickNearestSize(size, sizes.map(readSize)) }
   const resolution = pickNearestTier(size, can.resolutions)
   return {
     ...rest,
     ...(resolution ? { resolution } : {}),
-    aspect_ratio: pickNearestRatio(size.width / size.height, can.aspect_ratios),
+    ...pickRatio(size.width / size.height, can),
   }
+}
+
+const pickRatio = (ratio: number, { aspect_ratios: known }: ImageCapabilities): ImageParams =>
+  known.length === 0 ? {} : { aspect_ratio: pickNearestRatio(ratio, known) }
+
+type Bounds = NonNullable<ImageCapabilities['bounds']>
+
+/** Returns the pixels within bounds that are nearest: themselves where they are within. */
+function boundSize(size: PixelSize, bounds: Bounds): PixelSize {
+  if (isWithin(size, bounds)) return size
+  const { grid, side } = bounds
+  const ratio = size.width / size.height
+  const toGrid = (length: number) => Math.max(Math.round(length / grid), 1) * grid
+  const sides = Array.from({ length: side / grid }, (_, i) => (i + 1) * grid)
+  const within = sides
+    .flatMap(one => [
+      { width: toGrid(one * ratio), height: one },
+      { width: toGrid(one * bounds.stretch), height: one },
+      { width: one, height: toGrid(one * bounds.stretch) },
+    ])
+    .filter(pixels => isWithin(pixels, bounds))
+  const distance = ({ width, height }: PixelSize) =>
+    SHAPE_FIRST * Math.abs(Math.log(width / height / ratio)) +
+    Math.abs(Math.log((width * height) / (size.width * size.height)))
+  return pickNearest(within, distance) ?? size
+}
+
+/** How much worse another shape is than as many times more pixels. */
+const SHAPE_FIRST = 4
+
+function isWithin({ width, height }: PixelSize, bounds: Bounds): boolean {
+  const [short, long] = [Math.min(width, height), Math.max(width, height)]
+  const pixels = width * height
+  return (
+    width % bounds.grid === 0 &&
+    height % bounds.grid === 0 &&
+    long <= bounds.side &&
+    long <= short * bounds.stretch &&
+    pixels >= bounds.least &&
+    pixels <= bounds.most
+  )
+}
+
+/** Returns the pixels to ask for of an endpoint with bounds; undefined for its usual ones. */
+export function pickBounded(pixels: PixelSize | undefined, endpoint: Endpoint) {
+  const { bounds } = getImageCapabilities(endpoint)
+  return pixels && bounds ? boundSize(pixels, bounds) : pixels
 }
 
 function fitTier(params: ImageParams, { resolutions }: ImageCapabilities): ImageParams {
@@ -106,21 +174,57 @@ function fitTier(params: ImageParams, { resolutions }: ImageCapabilities): Image
   return nearest ? { ...rest, resolution: nearest } : rest
 }
 
+function fitRatio(params: ImageParams, can: ImageCapabilities): ImageParams {
+  const { aspect_ratio, ...rest } = params
+  if (aspect_ratio === undefined || can.aspect_ratios.includes(aspect_ratio)) return params
+  return { ...rest, ...pickRatio(readRatio(aspect_ratio), can) }
+}
+
+/** Lists the parameters that the endpoint cannot use, or only the nearest of, by their wire names. */
+export const listIgnoredImage = (call: ImageCall, endpoint: Endpoint): string[] =>
+  listChanged(call.params, fitImage(call, endpoint))
+
+function listChanged(params: ImageParams, fitted: ImageParams): string[] {
+  if (fitted === params) return []
+  const names = Object.keys(params) as (keyof ImageParams)[]
+  return names.filter(name => fitted[name] !== params[name])
+}
+
 /** Tells whether the endpoint draws as the call asks: in size, quality and background. */
 export const drawsAsAsked = (call: ImageCall, endpoint: Endpoint): boolean =>
-  fitSize(call.params, endpoint) === call.params && listIgnoredLooks(call, endpoint).length === 0
+  listChanged(call.params, fitShape(call, endpoint)).length === 0 &&
+  listIgnoredLooks(call, endpoint).length === 0
 
-/** Lists the parameters that the endpoint does not have, and does without. */
-export function listIgnoredImage(call: ImageCall, endpoint: Endpoint): string[] {
+/** Lists what a picture can do without: what comes anyway is none of it. */
+function listLeftOut(call: ImageCall, endpoint: Endpoint): string[] {
   const { params } = call
-  const { seed, streams, extras = [] } = getImageCapabilities(endpoint)
   return [
-    ...listIgnoredLooks(call, endpoint),
-    ...(params.seed !== undefined && !seed ? ['seed'] : []),
-    ...(params.partial_images !== undefined && !streams ? ['partial_images'] : []),
-    ...IMAGE_EXTRAS.filter(name => params[name] !== undefined && !extras.includes(name)),
+    ...(params.seed !== undefined && !getImageCapabilities(endpoint).seed ? ['seed'] : []),
+    ...(params.partial_images && !drawsPreviews(call, endpoint) ? ['partial_images'] : []),
+    ...IMAGE_EXTRAS.filter(
+      name =>
+        params[name] !== undefined &&
+        params[name] !== USUAL[name] &&
+        !takesExtra(name, call, endpoint),
+    ),
+    ...listDropped(params, endpoint),
   ]
 }
+
+type Extra = (typeof IMAGE_EXTRAS)[number]
+
+/** What OpenAI does where a call says nothing. */
+const USUAL: Partial<Record<Extra, string>> = { moderation: 'auto', input_fidelity: 'low' }
+
+/** Tells whether an endpoint takes one of OpenAI's own parameters: one is of changes alone. */
+export function takesExtra(name: Extra, { references }: ImageCall, endpoint: Endpoint): boolean {
+  const { extras = [] } = getImageCapabilities(endpoint)
+  return extras.includes(name) && (name !== 'input_fidelity' || references.length > 0)
+}
+
+/** Tells whether previews of the call stream: with them, one picture is drawn. */
+export const drawsPreviews = (call: ImageCall, endpoint: Endpoint): boolean =>
+  call.stream && countPictures(call) === 1 && getImageCapabilities(endpoint).streams
 
 function listIgnoredLooks({ params }: ImageCall, endpoint: Endpoint): string[] {
   const { qualities, backgrounds } = getImageCapabilities(endpoint)

@@ -2,12 +2,11 @@ import { isObject, omitUndefined, readObjects } from '../../../base/json.ts'
 import { countPictures, type ImageCall, type ImagePart } from '../../../language/image.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
-import { isVertex } from '../gemini/capabilities.data.ts'
 import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import { gemini } from '../gemini.ts'
 import { imageDefaults, pickRatio, readOptions, readPicture, toImageParts } from '../images.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
-import { isImagen, pickCompression, pickFormat } from './capabilities.ts'
+import { getImageCapabilities, isImagen, pickCompression, pickFormat } from './capabilities.ts'
 import { drawByChat } from './chat.ts'
 import { readAnswerFailure } from './refusal.ts'
 
@@ -26,17 +25,20 @@ export const geminiImages: Protocol<'image'> = {
 }
 
 function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
-  const { resolution } = call.params
+  const { resolutions } = getImageCapabilities(endpoint)
+  const resolution = resolutions.length > 1 ? call.params.resolution : undefined
   const format = pickFormat(call, endpoint)
   const mimeType = format === undefined ? undefined : `image/${format}`
   const compressionQuality = pickCompression(call, endpoint)
   const outputOptions = omitUndefined({ mimeType, compressionQuality })
   const parameters = {
+    // Without it, nothing says why a picture was not shown.
+    includeRaiReason: true,
     ...readOptions(call, endpoint),
     ...omitUndefined({
       sampleCount: countPictures(call),
       aspectRatio: pickRatio(call, endpoint),
-      [isVertex(endpoint) ? 'sampleImageSize' : 'imageSize']: resolution,
+      sampleImageSize: resolution,
       outputOptions: Object.keys(outputOptions).length > 0 ? outputOptions : undefined,
     }),
   }

@@ -30,7 +30,17 @@ import { applyParameterQuirks, buildPath } from '../openai-chat/request.ts'
 import { openaiChat } from '../openai-chat.ts'
 import type { Frame, Protocol, Reader, UpstreamRequest } from '../protocol.ts'
 import { refuseImpossibleCounts, UnreadableEvents } from '../reader.ts'
-import { drawsByChat, isGptImage, pickCompression, pickFormat } from './capabilities.ts'
+import { IMAGE_EXTRAS } from './capabilities.data.ts'
+import {
+  drawsByChat,
+  drawsPreviews,
+  getImageCapabilities,
+  isGptImage,
+  pickBounded,
+  pickCompression,
+  pickFormat,
+  takesExtra,
+} from './capabilities.ts'
 import { drawByChat } from './chat.ts'
 import { fireworksImages } from './fireworks.ts'
 import { findRefusal, readAnswerFailure } from './refusal.ts'
@@ -81,9 +91,7 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
     prompt: call.prompt,
     n: countPictures(call),
     user: call.user ?? undefined,
-    moderation: call.params.moderation,
-    style: call.params.style,
-    input_fidelity: call.params.input_fidelity,
+    ...renderExtras(call, endpoint),
     ...STYLES[style](call, endpoint),
   })
   const body = applyParameterQuirks({ ...readOptions(call, endpoint), ...known }, quirks)
@@ -92,6 +100,13 @@ function buildRequest(call: ImageCall, endpoint: Endpoint): UpstreamRequest {
   if (call.references.length === 0) return { path: buildPath(endpoint, GENERATIONS), body }
   return addReferences(call, endpoint, body, style)
 }
+
+const renderExtras = (call: ImageCall, endpoint: Endpoint): Json =>
+  Object.fromEntries(
+    IMAGE_EXTRAS.flatMap(name =>
+      takesExtra(name, call, endpoint) ? [[name, call.params[name]]] : [],
+    ),
+  )
 
 const renderReferences = (references: string[]): Json =>
   references.length === 0
@@ -135,9 +150,9 @@ function pickStyle(endpoint: Endpoint): Style {
 const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
   openai: (call, endpoint) => ({
     ...renderLooks(call, endpoint),
-    size: renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''],
+    size: pickGptSize(call, endpoint),
     // With previews, it draws one picture.
-    ...(call.stream && countPictures(call) === 1
+    ...(drawsPreviews(call, endpoint)
       ? { stream: true, partial_images: call.params.partial_images ?? PREVIEWS }
       : {}),
   }),
@@ -173,6 +188,11 @@ const STYLES: Record<Style, (call: ImageCall, endpoint: Endpoint) => Json> = {
 
 /** How many previews are streamed where a call does not say. Each costs about a hundred tokens. */
 const PREVIEWS = 2
+
+const pickGptSize = (call: ImageCall, endpoint: Endpoint): string | undefined =>
+  getImageCapabilities(endpoint).bounds
+    ? renderSize(pickBounded(pickPixels(call), endpoint))
+    : (renderSize(call.params.size) ?? GPT_SIZES[pickRatio(call, endpoint) ?? ''])
 
 const GPT_SIZES: Record<string, string> = {
   '1:1': '1024x1024',

@@ -1,5 +1,7 @@
+import { omitUndefined } from '../../../base/json.ts'
 import type { SpeechCall, SpeechFormat } from '../../../language/speech.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
+import { listDropped } from '../dropped.ts'
 
 /** What an endpoint can be asked for when it speaks. */
 interface SpeechCapabilities {
@@ -8,8 +10,9 @@ interface SpeechCapabilities {
   speed: { min: number; max: number } | null
   /** Whether it can be told in words how to speak. */
   instructions: boolean
-  /** Whether it speaks with the voice of a sample. */
+  /** Whether it speaks with the voice of a sample, and whether it takes the words of that. */
   cloning: boolean
+  transcripts?: boolean
   /** The voice where a call names none; null where the server has one of its own. */
   voice: string | null
   /** The fields of `provider.options` that go to the provider. */
@@ -57,6 +60,7 @@ const OPENROUTER: SpeechCapabilities = {
   formats: ['pcm', 'mp3'],
   instructions: false,
   cloning: true,
+  transcripts: true,
   passthrough: [],
 }
 
@@ -127,12 +131,36 @@ export function getSpeechCapabilities(endpoint: Endpoint): SpeechCapabilities {
 /** OpenAI's first models take no instructions, and do not say what they count. */
 export const isOlderOpenAi = ({ upstreamModel }: Endpoint): boolean => /^tts-1/.test(upstreamModel)
 
-/** Lists what the call asks for and the endpoint cannot do, under the wire names. */
+/** Lists what the call asks for and no fallback of it would do, under the wire names. */
 export function listUnsupportedSpeech(call: SpeechCall, endpoint: Endpoint): string[] {
-  const { formats, instructions, cloning } = getSpeechCapabilities(endpoint)
+  const { formats, cloning } = getSpeechCapabilities(endpoint)
   return [
     ...(formats.includes(call.params.response_format) ? [] : ['response_format']),
-    ...(call.instructions === undefined || instructions ? [] : ['instructions']),
     ...(call.sample === undefined || cloning ? [] : ['input_references']),
   ]
+}
+
+/** Lists what the endpoint cannot use, or only the nearest of, under the wire names. */
+export function listIgnoredSpeech(call: SpeechCall, endpoint: Endpoint): string[] {
+  const { instructions, params, sample } = call
+  const can = getSpeechCapabilities(endpoint)
+  const { voice, speed } = params
+  const given = omitUndefined({ voice, speed, instructions })
+  const dropped = listDropped(given, endpoint)
+  return [
+    ...new Set([
+      ...(speed === undefined || speed === 1 || isSpoken(speed, endpoint) ? [] : ['speed']),
+      ...(instructions === undefined || can.instructions ? [] : ['instructions']),
+      ...(sample?.transcript === undefined || can.transcripts ? [] : [TRANSCRIPT]),
+      ...dropped,
+    ]),
+  ]
+}
+
+/** The words of a sample, which are a part of a field. */
+export const TRANSCRIPT = 'input_references.text'
+
+function isSpoken(speed: number, endpoint: Endpoint): boolean {
+  const { speed: range } = getSpeechCapabilities(endpoint)
+  return range !== null && speed >= range.min && speed <= range.max
 }

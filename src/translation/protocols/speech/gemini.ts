@@ -1,4 +1,5 @@
-import { isObject, readObject, readObjects, readString } from '../../../base/json.ts'
+import { GatewayError } from '../../../base/errors.ts'
+import { isObject, type Json, readObject, readObjects, readString } from '../../../base/json.ts'
 import { PCM_RATE, type SpeechCall, type SpeechPart } from '../../../language/speech.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
 import { unreadableAnswer } from '../failure.ts'
@@ -6,6 +7,7 @@ import { readFailure, readStreamFailure } from '../gemini/failure.ts'
 import { readUsage } from '../gemini/usage.ts'
 import type { Protocol, UpstreamRequest } from '../protocol.ts'
 import { pickVoice, readSpeechOptions, speechDefaults } from '../speech.ts'
+import { REFUSALS } from '../transcription/gemini.ts'
 import { Sound, toSoundParts } from './sound.ts'
 
 /**
@@ -42,6 +44,7 @@ function parseAnswer(body: unknown, { params }: SpeechCall): SpeechPart[] {
   if (!isObject(body)) throw unreadableAnswer()
   if (isObject(body.error)) throw readStreamFailure(body.error)
   const [candidate = {}] = readObjects(body.candidates)
+  checkEnd(body, candidate)
   const parts = readObjects(readObject(candidate, 'content').parts)
   const sounds = parts.map(part => readObject(part, 'inlineData'))
   const pieces = sounds.flatMap(({ data, mimeType }) =>
@@ -53,6 +56,17 @@ function parseAnswer(body: unknown, { params }: SpeechCall): SpeechPart[] {
     ...toSoundParts(joined, new Sound('pcm', params.response_format)),
     ...(usage ? [{ type: 'usage' as const, usage: countAsSound(usage) }] : []),
   ]
+}
+
+/**
+ * Throws `content_policy_violation` for a text that is not read, and `provider_unavailable` for a sound
+ * that is cut off: it may end within a word.
+ */
+function checkEnd(body: Json, { finishReason }: Json): void {
+  const reason = readString(finishReason)
+  if (readObject(body, 'promptFeedback').blockReason || (reason !== null && REFUSALS.has(reason)))
+    throw new GatewayError('content_policy_violation', 'The provider refused to read this aloud')
+  if (reason !== null && reason !== 'STOP') throw unreadableAnswer()
 }
 
 /** Returns the samples. Throws `provider_unavailable` for those that `pcm` does not have. */

@@ -66,7 +66,7 @@ const STYLES: Record<
 > = {
   compatible: (call, endpoint) => ({ voice: pickVoice(call, endpoint) }),
   openai: (call, endpoint) => ({
-    voice: pickVoice(call, endpoint),
+    voice: renderVoice(pickVoice(call, endpoint)),
     stream_format: isOlderOpenAi(endpoint) ? undefined : 'sse',
   }),
   groq: (call, endpoint) => ({
@@ -87,6 +87,10 @@ const STYLES: Record<
     ],
   }),
 }
+
+// A voice that a user has made is named by its id.
+const renderVoice = (voice: string | undefined): unknown =>
+  voice?.startsWith('voice_') ? { id: voice } : voice
 
 function parseAnswer(body: unknown, call: SpeechCall, endpoint: Endpoint): SpeechPart[] {
   if (!isObject(body)) throw unreadableAnswer()

@@ -1,3 +1,4 @@
+import { omitUndefined } from '../../../base/json.ts'
 import {
   needsTimes,
   type TranscriptionCall,
@@ -5,6 +6,7 @@ import {
   wantsWords,
 } from '../../../language/transcription.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
+import { listDropped } from '../dropped.ts'
 
 /** Parameters that are left out where an endpoint does not have them. */
 const EXTRAS = ['chunking_strategy', 'include', 'keywords', 'languages'] as const
@@ -132,33 +134,44 @@ export function getTranscriptionCapabilities(endpoint: Endpoint): TranscriptionC
 export const tellsSpeakers = ({ upstreamModel }: Endpoint): boolean =>
   /^gpt-.*diarize/.test(upstreamModel)
 
-/** Lists the parameters that the endpoint does not have, and does without. */
-export function listIgnoredTranscription(
-  { params }: TranscriptionCall,
-  endpoint: Endpoint,
-): string[] {
-  const { temperature, extras } = getTranscriptionCapabilities(endpoint)
+/** Lists the parameters that the endpoint cannot use, under their wire names. */
+export function listIgnoredTranscription(call: TranscriptionCall, endpoint: Endpoint): string[] {
+  const { params, prompt } = call
+  const { response_format: _, ...named } = params
+  const can = getTranscriptionCapabilities(endpoint)
+  const { extras, knownSpeakers } = can
+  const isGiven = (name: keyof typeof named) => params[name] !== undefined
   return [
-    ...(params.temperature !== undefined && !temperature ? ['temperature'] : []),
-    ...EXTRAS.filter(name => params[name] !== undefined && !extras.includes(name)),
+    ...new Set([
+      ...(isGiven('temperature') && !can.temperature ? ['temperature'] : []),
+      ...(prompt !== undefined && !can.prompt ? ['prompt'] : []),
+      ...(ignoresTimes(call, can) ? ['timestamp_granularities'] : []),
+      ...EXTRAS.filter(name => isGiven(name) && !extras.includes(name)),
+      ...KNOWN_SPEAKERS.filter(name => isGiven(name) && !knownSpeakers),
+      ...listDropped(omitUndefined({ ...named, prompt }), endpoint),
+    ]),
   ]
 }
 
-/** Lists what the call asks for and the endpoint cannot do, under the wire names. */
+const KNOWN_SPEAKERS = ['known_speaker_names', 'known_speaker_references'] as const
+
+/** Whether times are asked for of what the endpoint, or the format of the answer, has none of. */
+function ignoresTimes(
+  call: Pick<TranscriptionCall, 'params'>,
+  { words }: TranscriptionCapabilities,
+): boolean {
+  const { response_format, timestamp_granularities: times = [] } = call.params
+  if (response_format !== 'verbose_json') return times.length > 0
+  return wantsWords(call) && !words
+}
+
+/** Lists what the call asks for and no fallback of it would do, under the wire names. */
 export function listUnsupportedTranscription(
   call: TranscriptionCall,
   endpoint: Endpoint,
 ): string[] {
-  const can = getTranscriptionCapabilities(endpoint)
-  const { segments, words, prompt, speakers, knownSpeakers } = can
-  const { known_speaker_names: names, known_speaker_references: voices } = call.params
-  return [
-    ...((needsTimes(call) && !segments) || (wantsSpeakers(call) && !speakers)
-      ? ['response_format']
-      : []),
-    ...(names && !knownSpeakers ? ['known_speaker_names'] : []),
-    ...(voices && !knownSpeakers ? ['known_speaker_references'] : []),
-    ...(wantsWords(call) && !words ? ['timestamp_granularities'] : []),
-    ...(call.prompt !== undefined && !prompt ? ['prompt'] : []),
-  ]
+  const { segments, speakers } = getTranscriptionCapabilities(endpoint)
+  return (needsTimes(call) && !segments) || (wantsSpeakers(call) && !speakers)
+    ? ['response_format']
+    : []
 }

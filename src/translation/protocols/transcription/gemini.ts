@@ -74,4 +74,5 @@ function parseAnswer(body: unknown, _: TranscriptionCall, endpoint: Endpoint): T
   )
 }
 
-const REFUSALS = new Set(['SAFETY', 'PROHIBITED_CONTENT', 'BLOCKLIST', 'SPII', 'RECITATION'])
+/** The ends of an answer that its provider refuses to give, of sounds too. */
+export const REFUSALS = new Set(['SAFETY', 'PROHIBITED_CONTENT', 'BLOCKLIST', 'SPII', 'RECITATION'])

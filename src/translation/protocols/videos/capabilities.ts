@@ -1,5 +1,11 @@
 import { isDataUrl } from '../../../base/data-url.ts'
-import { pickNearestRatio, pickNearestSize, readSize } from '../../../language/image.ts'
+import {
+  pickNearest,
+  pickNearestRatio,
+  pickNearestSize,
+  readRatio,
+  readSize,
+} from '../../../language/image.ts'
 import {
   type FrameType,
   pickNearestResolution,
@@ -8,9 +14,11 @@ import {
   type VideoCall,
   type VideoParams,
   type VideoRatio,
+  type VideoReference,
   type VideoResolution,
 } from '../../../language/video.ts'
 import type { Endpoint } from '../../../resources/models/catalog.ts'
+import { listDropped, omitNamed } from '../dropped.ts'
 import { isVertex } from '../gemini/capabilities.data.ts'
 
 /** What an endpoint can be asked for when it makes a video. */
@@ -24,8 +32,9 @@ export interface VideoCapabilities {
   /** The sizes in pixels that may be named, as `1280x720`; null for any. */
   sizes: readonly string[] | null
   frames: readonly FrameType[]
-  /** The most pictures of `input_references`. */
+  /** The most pictures of `input_references`, and whether sounds and videos may be among them. */
   references: number
+  sounds?: true
   /** Whether a sound comes with it: as the call says, always or never. */
   audio: 'choice' | 'always' | 'never'
   seed: boolean
@@ -78,6 +87,7 @@ const OPENROUTER: VideoCapabilities = {
   ...COMPATIBLE,
   frames: ['first_frame', 'last_frame'],
   references: 16,
+  sounds: true,
   audio: 'choice',
   upscales: true,
   passthrough: [],
@@ -192,18 +202,34 @@ function getVeo(endpoint: Endpoint): VideoCapabilities {
   return isVertex(endpoint) ? { ...veo, audio: 'choice' } : veo
 }
 
-/** Tells whether the endpoint takes no seed: it is left out then. */
-export const refusesVideoSeed = (endpoint: Endpoint): boolean =>
-  !getVideoCapabilities(endpoint).seed
-
 /**
- * Returns the parameters with the size to ask the endpoint for: pixels that it does not film become
- * the nearest that it does, or a ratio and a resolution. The parameters themselves where it is exact.
+ * Returns the parameters that the endpoint follows: a size, a length, a resolution or a ratio that it
+ * does not film is the nearest that it does, and what it has nothing like is left out. The
+ * parameters themselves where it follows all of them.
  */
-export function fitVideoSize(params: VideoParams, endpoint: Endpoint): VideoParams {
-  const { size, ...rest } = params
-  if (!size) return params
+export function fitVideo(params: VideoParams, endpoint: Endpoint): VideoParams {
   const can = getVideoCapabilities(endpoint)
+  const sized = fitSize(params, can)
+  const { duration, generate_audio: audio } = sized
+  const left = [
+    ...(sized.seed === undefined || can.seed ? [] : ['seed']),
+    ...(audio === undefined || can.audio !== (audio ? 'never' : 'always') ? [] : [AUDIO]),
+    ...(can.upscales ? [] : ['upscale_factor', 'creativity']),
+    ...listDropped(sized, endpoint),
+  ]
+  const kept = omitNamed(sized, left)
+  const seconds = kept.duration === undefined ? undefined : pickLength(kept.duration, can)
+  return seconds === duration || seconds === undefined ? kept : { ...kept, duration: seconds }
+}
+
+const AUDIO = 'generate_audio'
+
+const pickLength = (duration: number, { durations }: VideoCapabilities): number | undefined =>
+  durations === null ? duration : pickNearest(durations, one => Math.abs(one - duration))
+
+function fitSize(params: VideoParams, can: VideoCapabilities): VideoParams {
+  const { size, ...rest } = params
+  if (!size) return fitShape(params, can)
   if (!isMissing(`${size.width}x${size.height}`, can.sizes)) return params
   if (can.sizes && can.sizes.length > 0)
     return { ...rest, size: pickNearestSize(size, can.sizes.map(readSize)) }
@@ -212,25 +238,52 @@ export function fitVideoSize(params: VideoParams, endpoint: Endpoint): VideoPara
   return { ...rest, ...(resolution ? { resolution } : {}), aspect_ratio }
 }
 
-/** Lists what the call asks for and the endpoint cannot follow, under its wire names. */
+function fitShape(params: VideoParams, { resolutions, ratios }: VideoCapabilities): VideoParams {
+  const { resolution, aspect_ratio, ...rest } = params
+  const isOther = isMissing(resolution, resolutions)
+  if (!isOther && !isMissing(aspect_ratio, ratios)) return params
+  const lines = VIDEO_RESOLUTIONS[resolution ?? '720p']
+  const pixels = { width: lines, height: lines }
+  const tier = isOther ? pickNearestResolution(pixels, resolutions) : resolution
+  const ratio = aspect_ratio && (pickNearestRatio(readRatio(aspect_ratio), ratios) as VideoRatio)
+  return {
+    ...rest,
+    ...(tier ? { resolution: tier } : {}),
+    ...(ratio ? { aspect_ratio: ratio } : {}),
+  }
+}
+
+/** Lists what the endpoint cannot use, or only the nearest of, under the wire names. */
+export function listIgnoredVideo({ params, references }: VideoCall, endpoint: Endpoint): string[] {
+  const fitted = fitVideo(params, endpoint)
+  const names = Object.keys(params) as (keyof VideoParams)[]
+  return [
+    ...(fitted === params ? [] : names.filter(name => fitted[name] !== params[name])),
+    ...(listUsable(references, endpoint) === references ? [] : ['input_references']),
+  ]
+}
+
+/** Returns the references that the endpoint takes: all of them, or those that are pictures. */
+export function listUsable(references: VideoReference[], endpoint: Endpoint): VideoReference[] {
+  const { sounds } = getVideoCapabilities(endpoint)
+  return sounds || references.every(isPicture) ? references : references.filter(isPicture)
+}
+
+const isPicture = ({ type }: VideoReference): boolean => type === 'image'
+
+/** Lists what the call consists of and the endpoint makes nothing of, under its wire names. */
 export function listUnsupportedVideo(call: VideoCall, endpoint: Endpoint): string[] {
-  const { params, frames, references } = call
+  const { prompt, frames } = call
   const can = getVideoCapabilities(endpoint)
-  const { duration, generate_audio: audio } = params
-  const pictures = references.filter(({ type }) => type === 'image')
+  const references = listUsable(call.references, endpoint)
   const hasData = (items: { url: string }[]) =>
     !can.dataUrls && items.some(({ url }) => isDataUrl(url))
+  const pictures = references.filter(isPicture)
+  const isEmpty = prompt === '' && frames.length + references.length === 0
   const checks: [name: string, isUnsupported: boolean][] = [
-    ['duration', duration !== undefined && can.durations?.includes(duration) === false],
-    ['resolution', isMissing(params.resolution, can.resolutions)],
-    ['aspect_ratio', isMissing(params.aspect_ratio, can.ratios)],
     ['frame_images', can.needsFrame === true && frames.length === 0],
     ['frame_images', frames.some(({ type }) => !can.frames.includes(type)) || hasData(frames)],
-    ['input_references', pictures.length > can.references || hasData(pictures)],
-    ['generate_audio', audio === true && can.audio === 'never'],
-    ['generate_audio', audio === false && can.audio === 'always'],
-    ['upscale_factor', params.upscale_factor !== undefined && !can.upscales],
-    ['creativity', params.creativity !== undefined && !can.upscales],
+    ['input_references', isEmpty || pictures.length > can.references || hasData(pictures)],
   ]
   return checks.flatMap(([name, isUnsupported]) => (isUnsupported ? [name] : []))
 }

@@ -76,7 +76,8 @@ function buildRequest(call: VideoCall, endpoint: Endpoint): UpstreamRequest {
     ...readVideoOptions(call, endpoint),
     ...omitUndefined({
       aspectRatio: pickRatio(call),
-      resolution: pickResolution(call),
+      // Veo 2 has one, and no field for it.
+      resolution: /^veo-2/.test(endpoint.upstreamModel) ? undefined : pickResolution(call),
       durationSeconds: pickSeconds(call, endpoint) ?? undefined,
       seed: call.params.seed,
       generateAudio: isVertex(endpoint) ? call.params.generate_audio : undefined,

@@ -89,3 +89,14 @@ test.each([
     }).type,
   ).toBe(type)
 })
+
+test.each([
+  ['classification', 'CLASSIFICATION'],
+  ['clustering', 'CLUSTERING'],
+  ['image_retrieval', 'IMAGE_RETRIEVAL'],
+  ['similarity', 'GENERIC_INDEX'],
+])('Nova is asked for %s as %s', (input_type, embeddingPurpose) => {
+  expect(sent(NOVA, { params: { input_type } }).body).toMatchObject({
+    singleEmbeddingParams: { embeddingPurpose },
+  })
+})

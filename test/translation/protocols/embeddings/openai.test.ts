@@ -181,6 +181,10 @@ describe('answer', () => {
       answer([1], [null]),
       answer([1], ['x']),
       answer([1], 'no base64!'),
+      // Half a float, one that is no number, and one that is infinite.
+      answer([1], 'AAA='),
+      answer([1], 'AADAfw=='),
+      answer([1], 'AAAAPwAAgH8='),
       answer([1], {}),
     ),
   )('%j is no answer', body => {
@@ -198,4 +202,12 @@ describe('answer', () => {
       'provider_unavailable',
     )
   })
+})
+
+test('only OpenAI’s own form has the caller’s user: Voyage refuses a field that it does not know', () => {
+  const call = buildEmbeddingCall({ user: 'hash' })
+  const users = [openaiEmbeddings, voyageEmbeddings, jinaEmbeddings].map(
+    protocol => protocol.buildRequest(call, buildEndpoint()).body.user,
+  )
+  expect(users).toEqual(['hash', undefined, undefined])
 })

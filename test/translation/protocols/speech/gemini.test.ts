@@ -19,3 +19,24 @@ test.each([
     'Provider returned error',
   )
 })
+
+const inlineData = { data: Buffer.alloc(64, 1).toString('base64'), mimeType }
+const content = { parts: [{ inlineData }] }
+
+test.each<[string, object, string]>([
+  ['is cut off', { candidates: [{ content, finishReason: 'MAX_TOKENS' }] }, 'provider_unavailable'],
+  [
+    'ends without a reason',
+    { candidates: [{ content, finishReason: 'OTHER' }] },
+    'provider_unavailable',
+  ],
+  [
+    'is refused',
+    { candidates: [{ finishReason: 'PROHIBITED_CONTENT' }] },
+    'content_policy_violation',
+  ],
+  ['is blocked', { promptFeedback: { blockReason: 'SAFETY' } }, 'content_policy_violation'],
+])('a sound that %s is none', (_, body, type) => {
+  const read = () => geminiSpeech.parseAnswer(body, buildSpeechCall(), buildEndpoint())
+  expect(read).toThrow(expect.objectContaining({ type }))
+})
