@@ -246,10 +246,15 @@ export async function checkStore(
   { parts, checkMore }: MoreChecks = {},
 ): Promise<void> {
   if (secret === undefined && !existsSync(join(staging, 'secret.key')))
-    throw conflict('The secret is missing, so the seals cannot be checked: set GATEWAY_SECRET')
+    throw conflict(
+      'The secret is missing, so the seals cannot be checked: set GATEWAY_SECRET, or put the ' +
+        'secret.key that belongs to this data into the data directory',
+    )
   const gateway = await openGateway({
     data: staging,
     access: 'copy',
+    // Under another secret every row would look as if somebody had changed it.
+    requiresOwnSecret: true,
     ...(secret === undefined ? {} : { secret }),
     ...parts,
   })

@@ -150,10 +150,16 @@ export const NUMBER_OR_NULL: ValueReader = {
 }
 
 /** A time that is over: a day, a time in UTC, or how long ago: `7d`. */
-export const PAST_TIME: ValueReader = { read: (text: string) => completeTime(text, -1) }
+export const PAST_TIME: ValueReader = {
+  parse: text => parseTime(text, 'so long ago'),
+  read: (text: string) => completeTime(text, -1),
+}
 
 /** A time to come: a day, a time in UTC, or how long from now: `7d`. */
-export const COMING_TIME: ValueReader = { read: (text: string) => completeTime(text, 1) }
+export const COMING_TIME: ValueReader = {
+  parse: text => parseTime(text, 'so long from now'),
+  read: (text: string) => completeTime(text, 1),
+}
 
 /** A comma-separated list, where `none` means null. */
 export const LIST: ValueReader = { read: splitList }
@@ -181,6 +187,22 @@ function parseYesOrNo(text: string): boolean {
 
 const LENGTH = /^\d{1,6}[smhd]$/
 const PARTIAL_TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d)?(:\d\d(\.\d+)?)?Z?$/
+
+/** Returns a length of time, or what begins as a day: the schema checks the rest of that. */
+function parseTime(text: string, lengths: string): string {
+  if (LENGTH.test(text) || isDay(text.slice(0, 10))) return text
+  throw new InvalidArgumentError(
+    `expected a day such as 2026-11-05, a time such as 2026-11-05T12:00:00Z, or ${lengths}: 7d`,
+  )
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/
+
+/** Tells whether a text is a day that there is: a month has no 31st day everywhere. */
+export function isDay(text: string): boolean {
+  const time = new Date(`${text}T00:00:00Z`)
+  return DAY.test(text) && !Number.isNaN(time.getTime()) && time.toISOString().startsWith(text)
+}
 
 /** Writes a time as the API wants it. What is none is left to its schema. */
 function completeTime(text: string, direction: 1 | -1): string {

@@ -13,3 +13,9 @@ export async function* readPieces(path: string): AsyncGenerator<Uint8Array> {
   }
   yield* (path === '-' ? Bun.stdin : Bun.file(path)).stream()
 }
+
+/** What stands for a body on a command line. */
+export const BODY_SOURCES = 'a file of JSON, the JSON object itself, or - for standard input'
+
+/** Tells whether a text is a body itself, and not where one is. */
+export const isBody = (text: string): boolean => text.trimStart().startsWith('{')

@@ -145,6 +145,15 @@ export async function readServedConfig(data: string): Promise<string | null | un
   return (config as { file: string | null } | undefined)?.file
 }
 
+/**
+ * Returns where the server of a data directory has its data: there, or in Postgres. Undefined as for
+ * `readStatus`, and for a server that does not tell.
+ */
+export async function readStore(data: string): Promise<unknown> {
+  const status = await readStatus(data)
+  return status === undefined ? undefined : parseObject(status)?.store
+}
+
 /** A connection to the server of a data directory. */
 export interface Conversation {
   /** What the server tells about itself. */

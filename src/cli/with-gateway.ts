@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Gateway } from '../app/gateway.ts'
-import { notFound } from '../base/errors.ts'
+import { GatewayError, notFound } from '../base/errors.ts'
 import type { Config } from '../config.ts'
 import type { Actor } from '../resources/actor.ts'
 import { getDataDirectory, hasData } from './data-directory.ts'
 import { type CommonOptions, loadConfig, loadServedConfig, toGatewayParts } from './options.ts'
+import { printNote } from './output.ts'
 
 /** What a command does with a gateway as its operator. */
 type GatewayTask<Result> = (gateway: Gateway, actor: Actor) => Result | Promise<Result>
@@ -22,6 +23,8 @@ export interface Needs {
   looks?: boolean
   /** Whether it makes the default data directory, if there is none and none was named (false). */
   makes?: boolean
+  /** Whether what it does depends on the config (true). */
+  config?: boolean
 }
 
 /**
@@ -39,15 +42,17 @@ export async function withGateway<Result>(
     anySecret = false,
     looks = false,
     makes = false,
+    config: needsConfig = true,
   }: Needs = {},
 ): Promise<Result> {
   const data = getDataDirectory(options)
   const isNamed = (options.data ?? process.env.GATEWAY_DATA) !== undefined
   const isMade = makes && !isNamed
-  const parts = toGatewayParts(
-    options,
-    await loadServedConfig(options, { withoutSecrets: !secrets }),
-  )
+  const loaded = await loadServedConfig(options, { withoutSecrets: !secrets }).catch(thrown => {
+    if (needsConfig) throw thrown
+    return goWithoutConfig(data, thrown)
+  })
+  const parts = toGatewayParts(options, loaded)
   const { config } = parts
   const isThere = hasData(data, config)
   if ((isNamed && !isThere && !existsSync(data)) || (needsData && !isThere && !isMade))
@@ -57,6 +62,19 @@ export async function withGateway<Result>(
     )
   const access = { requiresOwnSecret: !anySecret, migrates: !looks }
   return runTask(isThere || isMade ? { ...parts, ...access } : { config }, task)
+}
+
+/**
+ * Returns the defaults in the place of a config that is wrong, and says so on stderr, if a server
+ * runs that has all its data in this directory: its keys must be stoppable also then. Throws what
+ * was thrown elsewhere: only the config knows where the data is.
+ */
+async function goWithoutConfig(data: string, thrown: unknown): Promise<{ config: Config }> {
+  const { createDefaultConfig } = await import('../config.ts')
+  const { readStore } = await import('./status-socket.ts')
+  if (!(thrown instanceof GatewayError) || (await readStore(data)) !== 'directory') throw thrown
+  printNote(`The config is wrong, and is not used here: ${thrown.message}`)
+  return { config: createDefaultConfig() }
 }
 
 /**

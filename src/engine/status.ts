@@ -68,8 +68,8 @@ interface HandledEndpoint {
 
 /**
  * Lets an endpoint rest for so many seconds: calls ask it last, as in any cooldown. It is audited.
- * Throws 404 for an endpoint that the catalogue does not have, 400 for a time that is not from 1 to
- * 86400 whole seconds, and 403 for an actor who manages one workspace only.
+ * Throws 404 for an endpoint that the catalogue does not have, 400 for a name that several have and
+ * for a time that is not from 1 to 86400 whole seconds, and 403 for an actor who manages one workspace only.
  */
 export function restEndpoint(
   world: InferenceWorld,
@@ -112,12 +112,27 @@ async function handle(
   return { data: after }
 }
 
-function requireEndpoint({ catalog }: InferenceWorld, id: string): Endpoint {
-  for (const { endpoints } of catalog.models.values()) {
-    const found = endpoints.find(endpoint => endpoint.id === id)
-    if (found) return found
+// The records of calls name it without its model, which they name beside it.
+function requireEndpoint({ catalog }: InferenceWorld, text: string): Endpoint {
+  const named = new Map<string, Endpoint>()
+  for (const endpoint of iterateEndpoints(catalog)) {
+    if (endpoint.id === text) return endpoint
+    if (`${endpoint.provider.slug}/${endpoint.upstreamModel}` === text)
+      named.set(endpoint.id, endpoint)
   }
-  throw notFound('Endpoint not found')
+  const [only, ...others] = named.values()
+  if (!only)
+    throw notFound('Endpoint not found: expected its id, such as author/model provider/name')
+  if (others.length === 0) return only
+  const shown = [...named.keys()].slice(0, MOST_NAMED).join(', ')
+  throw invalid(`endpoint: expected one, found ${named.size}: ${shown}`, 'endpoint')
+}
+
+/** The most endpoints that a refusal names. */
+const MOST_NAMED = 10
+
+function* iterateEndpoints({ models }: Pick<Catalog, 'models'>): Generator<Endpoint> {
+  for (const { endpoints } of models.values()) yield* endpoints
 }
 
 function describe({ traffic: { health }, clock }: InferenceWorld, endpoint: Endpoint) {

@@ -42,6 +42,17 @@ describe.each(Object.entries(AGENTS))('agent %s', (name, agent) => {
   })
 })
 
+test.each([
+  ['openai/gpt-6-luna', 'default_model: sandbox/echo'],
+  ['openai/gpt-6-luna', '{}'],
+  ['openai/gpt-6-luna', 'providers: { openai: { api_key: "$' + '{AGENT_TEST_NO_KEY}" } }'],
+  ['anthropic/claude-sonnet-5', 'default_model: anthropic/claude-sonnet-5'],
+])('without --model it is %s over %p', async (model, config) => {
+  writeFileSync(join(cwd, 'models.yaml'), config)
+  const { stdout } = await runCommand(['agent', 'pi', '--config', 'models.yaml'], { cwd })
+  expect(stdout).toContain(`--model '${model}'`)
+})
+
 test('the address is that of the server that runs', async () => {
   await using server = await startServer()
   const { stdout } = await runCommand(['agent', 'claude', '--data', server.data], { cwd })

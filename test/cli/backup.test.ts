@@ -374,13 +374,13 @@ describe('gateway restore', () => {
       'another secret',
       ["update backup_parts set content = zeroblob(32) where name = 'secret.key'"],
       4,
-      'not in order',
+      'This data was sealed with another secret than secret.key: set GATEWAY_SECRET, or',
     ],
     [
       'no secret',
       ["delete from backup_parts where name = 'secret.key'"],
       4,
-      'The secret is missing',
+      'set GATEWAY_SECRET, or put the secret.key that belongs to this data into',
     ],
   ] as [string, string[], number, string][])('refuses %s', async (_, sql, code, message) => {
     data = newPath()

@@ -651,7 +651,8 @@ describe('presets', () => {
       system: 'Two',
       messages: [{ role: 'user', content: 'Hi' }],
     })
-    const responses = bodyOf({ model: 'a/b', max_output_tokens: 5, instructions: 'Three' })
+    // The body itself, in the place of its file.
+    const responses = '{"model":"a/b","max_output_tokens":5,"instructions":"Three"}'
     const version = async (...args: string[]) =>
       (await presetsJson('create', 'made', '--body', ...args)).data.designated_version
     expect(await version(chat)).toMatchObject({

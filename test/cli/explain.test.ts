@@ -69,7 +69,16 @@ const explain = (args: string[], stdin?: string) =>
     ...(stdin === undefined ? {} : { stdin }),
   })
 
+const UNREADABLE =
+  'cannot be read: expected a file of JSON, the JSON object itself, or - for standard input'
+
 describe('gateway explain', () => {
+  test('takes the body in the place of its file, as its help says', async () => {
+    const { code, stdout, stderr } = await explain([JSON.stringify(REQUEST), '--json'])
+    expect([code, stderr]).toEqual([0, ''])
+    expect(JSON.parse(stdout)).toMatchObject({ models: ['acme/small'], error: null })
+  })
+
   test('shows people the endpoints, what was dropped, and the estimated cost', async () => {
     const { code, stdout, stderr } = await explain(['request.json', '--key', hash])
     expect([code, stderr]).toEqual([0, ''])
@@ -129,8 +138,8 @@ describe('gateway explain', () => {
   })
 
   test.each<[name: string, args: string[], stdin: string | undefined, code: number, said: string]>([
-    ['no file', ['nowhere.json'], undefined, 2, 'request: nowhere.json cannot be read'],
-    ['a directory', ['.'], undefined, 2, 'request: . cannot be read'],
+    ['no file', ['nowhere.json'], undefined, 2, `request: nowhere.json ${UNREADABLE}`],
+    ['a directory', ['.'], undefined, 2, `request: . ${UNREADABLE}`],
     ['nothing', ['-'], '', 2, 'body: expected a JSON object, found nothing'],
     ['no JSON', ['-'], '{"model":', 2, 'body: expected valid JSON in UTF-8'],
     ['no object', ['-'], '[]', 2, 'body: expected object, found an empty array'],

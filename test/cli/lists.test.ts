@@ -58,6 +58,24 @@ describe('a list', () => {
     expect((await list('--all', '--cursor', 'gen-5')).code).toBe(2)
   })
 
+  test('calls that failed are listed by a class of statuses, as watch and logs take it', async () => {
+    const failed = join(directory, 'failed')
+    const gateway = await openGateway({ data: failed })
+    for (const error_type of ['timeout', 'rate_limit_exceeded', 'provider_unavailable', null])
+      await gateway.store.generations.record([
+        { generation: buildGeneration({ id: `gen-${error_type}`, error_type }), charge: null },
+      ])
+    await gateway.close()
+    const list = async (status: string) => {
+      const line = ['generations', 'list', '--status', status, '--field', 'id', '--data', failed]
+      return (await runCommand(line)).stdout.trim().split('\n')
+    }
+    expect(await list('5xx')).toEqual(['gen-provider_unavailable', 'gen-timeout'])
+    expect(await list('4xx')).toEqual(['gen-rate_limit_exceeded'])
+    expect(await list('429')).toEqual(['gen-rate_limit_exceeded'])
+    expect(await list('error')).toHaveLength(3)
+  })
+
   test.each<string[]>([
     ['keys', 'list', '--all', '--limit', '2'],
     ['keys', 'list', '--limit', '0'],

@@ -13,7 +13,11 @@ const REFUSED: [string, RegExp][] = [
   ['workspaces delete default --yes', /--confirm-default: expected it to delete the default/],
   ['usage --from 2026-13-01', /--from <day>.* expected a day such as 2026-11-05$/],
   ['usage --to 2026-02-30', /--to <day>.* expected a day such as 2026-11-05$/],
-  ['usage --since 2026-13-01', /--since <time>.* expected a day such as .*, or a time such as /],
+  ['usage --since 2026-13-01', /--since <time>.* expected a day such as .*, a time such as /],
+  ['usage --since yesterday', /a time such as .*, or so long ago: 7d$/],
+  ['generations list --since yesterday', /expected a day such as .*, or so long ago: 7d$/],
+  ['export generations --since 7dd', /expected a day such as .*, or so long ago: 7d$/],
+  ['keys create --name x --expires-at soon', /a day such as .*, or so long from now: 7d$/],
   ['usage --from 2026-11-05 --to 2026-11-01', /--to: expected a day that is not before --from$/],
   ['usage --since 2026-11-05 --until 2026-11-01', /--until: expected a time after --since$/],
   [

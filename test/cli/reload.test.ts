@@ -55,6 +55,7 @@ const configAt = ({ url }: Upstream, more: object = {}) => {
   return { ...config, providers, ...more }
 }
 
+const HELLO = { model: 'acme/small', messages: [{ role: 'user', content: 'Hi' }] }
 const file = () => join(server.data, 'gateway.yaml')
 const write = (config: object | string) =>
   writeFileSync(file(), typeof config === 'string' ? config : JSON.stringify(config))
@@ -222,6 +223,27 @@ describe('O-11 a wrong config', () => {
       2,
       `gateway: ${(await told()).at(-1)?.reason}\n`,
     ])
+  })
+
+  test('hinders nobody from stopping a key of the server that runs', async () => {
+    write('providers: { local: 7 }')
+    await isRejected(true)
+    const run = (...args: string[]) => runGateway([...args, '--data', server.data])
+    const made = await run('keys', 'create', '--name', 'leaked')
+    expect([made.code, made.stderr]).toEqual([
+      0,
+      expect.stringContaining(
+        `The config is wrong, and is not used here: ${file()}:1:14: providers.local: expected`,
+      ),
+    ])
+    const key = made.stdout.trim()
+    const ask = async () => (await server.fetch('/chat/completions', { key, json: HELLO })).status
+    await waitUntil(async () => (await ask()) !== 401)
+    expect((await run('keys', 'update', 'leaked', '--disable')).code).toBe(0)
+    await waitUntil(async () => (await ask()) === 401)
+    await server.stop()
+    const later = await run('keys', 'update', 'leaked', '--enable')
+    expect([later.code, later.stderr]).toEqual([2, expect.stringContaining('providers.local')])
   })
 
   test('that is deleted drops no provider', async () => {

@@ -31,6 +31,7 @@ describe('gateway status', () => {
       url: server.url,
       metrics_url: null,
       version: VERSION,
+      store: 'directory',
       pid: server.process.pid,
       started_at: expect.any(String),
       uptime_seconds: expect.any(Number),

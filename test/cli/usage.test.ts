@@ -45,6 +45,7 @@ test('by key it has their names, and calls without one', async () => {
 test('it is of a time, a key, a model or a provider', async () => {
   const calls = async (...args: string[]) => (await json('usage', ...args)).total.calls
   expect(await calls('--since', '2026-03-05')).toBe(1)
+  expect(await calls('--since', '99999d')).toBe(2)
   expect(await calls('--since', '2026-03-04T00:00:00Z', '--until', '2026-03-05')).toBe(1)
   expect(await calls('--key', 'ci')).toBe(1)
   expect(await calls('--model', 'acme/two')).toBe(1)
@@ -122,7 +123,6 @@ test.each<string[]>([
   ['--until', '2026-03-04', '--since', '2026-03-05'],
   ['--since', 'yesterday'],
   ['--since', '2026-13-01'],
-  ['--until', '2026-03-05T00:00Z'],
 ])('%s %s is refused', async (...args: string[]) => {
   const { code, stdout, stderr } = await run('usage', ...args)
   expect([code, stdout, stderr.includes(args[0] ?? '')]).toEqual([2, '', true])

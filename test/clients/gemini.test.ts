@@ -199,6 +199,19 @@ test('tokens are counted, contents become vectors, and models are listed', async
   expect(one.outputTokenLimit).toBeUndefined()
 })
 
+test('a preset is listed among the models, and can be called by its listed name', async () => {
+  const { status } = await server.fetch('/presets/greeter/chat/completions', {
+    json: { model: 'openai-chat/hello', messages: [{ role: 'system', content: 'Greet' }] },
+  })
+  expect(status).toBe(200)
+  const models = await Array.fromAsync(await google.models.list({ config: { pageSize: 1_000 } }))
+  expect(models.filter(({ name }) => name?.includes('@'))).toMatchObject([
+    { name: 'models/@preset/greeter', displayName: 'greeter' },
+  ])
+  const { text } = await google.models.generateContent({ model: '@preset/greeter', contents: 'Hi' })
+  expect(text).toBe('Hello there')
+})
+
 test('the choice among tools is kept', async () => {
   await google.models.generateContent({
     model: 'openai-chat/weather',

@@ -31,6 +31,7 @@ export class TellingServer extends Listener {
     this.#unlock = lockData(data)
     this.#silence = tellStatus(gateway, {
       ...{ data, home: data, url: running.url, metrics_url: null, file: null, worker: null },
+      store: 'directory',
       beginHandover: () => Promise.reject(new Error('This server hands nothing over')),
     })
   }

@@ -1,5 +1,6 @@
-import { Argument, Command, Option } from 'commander'
+import { Argument, Command } from 'commander'
 import { invalid } from '../../base/errors.ts'
+import type { Config } from '../../config.ts'
 import { getDataDirectory } from '../data-directory.ts'
 import { addPlaceOptions, type CommonOptions, loadServedConfig } from '../options.ts'
 import { print } from '../output.ts'
@@ -178,8 +179,9 @@ export const createAgentCommand = () =>
     new Command('agent').description('print the lines that start a coding agent over this gateway'),
   )
     .addArgument(new Argument('<agent>', 'which').choices(Object.keys(AGENTS)))
-    .addOption(
-      new Option('--model <model>', 'the model that it asks, by its id').default(DEFAULT_MODEL),
+    .option(
+      '--model <model>',
+      `the model that it asks, by its id (default_model of the config, else ${DEFAULT_MODEL})`,
     )
     .addHelpText('after', HELP)
     .action(printBlock)
@@ -188,10 +190,16 @@ const HELP = `
 They hold no key: they read it from $GATEWAY_KEY. The address is that of the server that runs on the
 data directory, or the one of the config. Nothing is sent and nothing is changed.`
 
-async function printBlock(name: AgentName, options: CommonOptions & { model: string }) {
-  const url = requirePlain('server.site_url', (await findUrl(options)).replace(/\/$/, ''))
-  print(renderBlock(AGENTS[name], { url, model: requirePlain('--model', options.model) }))
+async function printBlock(name: AgentName, options: CommonOptions & { model?: string }) {
+  const { config } = await loadServedConfig(options, { withoutSecrets: true })
+  const url = requirePlain('server.site_url', (await findUrl(options, config)).replace(/\/$/, ''))
+  const model = requirePlain('--model', options.model ?? chooseModel(config))
+  print(renderBlock(AGENTS[name], { url, model }))
 }
+
+// No agent works over the sandbox.
+const chooseModel = ({ default_model }: Config): string =>
+  default_model.startsWith('sandbox/') ? DEFAULT_MODEL : default_model
 
 /** Requires that a shell takes a text as it is, within quotes and without. */
 function requirePlain(name: string, text: string): string {
@@ -200,8 +208,7 @@ function requirePlain(name: string, text: string): string {
 }
 
 /** Finds where clients reach this gateway, as its own links do. */
-async function findUrl(options: CommonOptions): Promise<string> {
-  const { server } = (await loadServedConfig(options)).config
+async function findUrl(options: CommonOptions, { server }: Config): Promise<string> {
   if (server.site_url !== undefined) return server.site_url
   const running = await readServerUrl(getDataDirectory(options))
   return running ?? `http://${server.host}:${server.port}`

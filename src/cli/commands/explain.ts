@@ -7,6 +7,7 @@ import { REGIONS, type Region } from '../../language/call.ts'
 import { DIALECTS, type DialectName } from '../../language/dialect.ts'
 import type { Actor } from '../../resources/actor.ts'
 import type { CallContext, DialectBody } from '../../translation/dialects/dialect.ts'
+import { BODY_SOURCES, isBody } from '../input.ts'
 import { findId, KEYS } from '../names.ts'
 import {
   addCommonOptions,
@@ -30,7 +31,7 @@ export const createExplainCommand = () =>
   addCommonOptions(
     new Command('explain').description('explain what would happen to a call, without making it'),
   )
-    .argument('<request>', 'the body of the request in JSON, or - for standard input')
+    .argument('<request>', `the body of the request: ${BODY_SOURCES}`)
     .option('--key <key>', 'call with this key, by hash, name or label')
     .option('--workspace <id>', 'call from this workspace, by id or slug (default)')
     .addOption(createDialectOption(DIALECTS))
@@ -54,7 +55,10 @@ async function explain(file: string, options: ExplainOptions): Promise<void> {
   const { findDialect } = await import('../../translation/dialects/registry.ts')
   const { parseBody } = await import('../../base/body.ts')
   const dialect = findDialect(options.dialect)
-  const body = parseBody(dialect.body, await readBytes(file)) as DialectBody
+  const body = parseBody(
+    dialect.body,
+    isBody(file) ? Buffer.from(file) : await readBytes(file),
+  ) as DialectBody
   if (Object.keys(body).length === 0)
     throw invalid('request: expected the body of a call, found an empty object')
   const context = buildContext(options)
@@ -97,7 +101,7 @@ async function readBytes(file: string): Promise<Uint8Array> {
       if (size > LARGEST_BODY) break
     }
   } catch {
-    throw invalid(`request: ${file} cannot be read`)
+    throw invalid(`request: ${file} cannot be read: expected ${BODY_SOURCES}`)
   }
   if (size > LARGEST_BODY) throw invalid(`request: expected at most ${LARGEST_BODY} bytes`)
   return Buffer.concat(pieces)

@@ -30,7 +30,11 @@ const LIST = [
   fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),
   fill('model', '--model <id>', 'calls of this model'),
   fill('provider', '--provider <name>', 'calls that this provider answered'),
-  fill('status', '--status <status>', 'ok, error, cancelled, an HTTP status or an error type'),
+  fill(
+    'status',
+    '--status <status>',
+    'ok, error, cancelled, an HTTP status, 4xx, 5xx or an error type',
+  ),
   fill(
     'since',
     '--since <time>',

@@ -23,7 +23,11 @@ import { formatDollars, print, printFields, printNote } from '../output.ts'
 
 const verb = defineVerbs(
   async () => (await import('../../resources/keys/operations.ts')).keys.operations,
-  { args: { hash: 'its hash, name or label, or a beginning of one' }, names: { hash: KEYS } },
+  {
+    args: { hash: 'its hash, name or label, or a beginning of one' },
+    names: { hash: KEYS },
+    needs: { config: false },
+  },
 )
 
 const NAME = fill('name', '--name <name>', 'what it is for')

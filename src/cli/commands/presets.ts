@@ -3,6 +3,7 @@ import { invalid } from '../../base/errors.ts'
 import { type Json, parseObject } from '../../base/json.ts'
 import { PRESET_DIALECTS, type TextDialect } from '../../language/dialect.ts'
 import { demand, type Fields, fill, offer, PAGE } from '../fields.ts'
+import { BODY_SOURCES, isBody } from '../input.ts'
 import { describeOthers } from '../lists.ts'
 import { PRESETS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
@@ -28,7 +29,7 @@ const verb = defineVerbs(
 const WORKSPACE = offer('--workspace <id>', 'another workspace, by id or slug')
 const BODY: Fields = {
   options: [
-    new Option('--body <file>', 'the body in JSON, or - for standard input').makeOptionMandatory(),
+    new Option('--body <file>', `the body: ${BODY_SOURCES}`).makeOptionMandatory(),
     createDialectOption(PRESET_DIALECTS),
   ],
   read: ({ body }: { body: string }) => readBody(body),
@@ -91,13 +92,11 @@ export const createPresetsCommand = () =>
     ).printAs(({ data }) => print(`${data.slug} is ${data.status}`)),
   ])
 
-/**
- * Reads a body from a file, or from standard input for `-`. Throws 400 unless it is a JSON object.
- */
+/** Reads a body as `BODY_SOURCES` says. Throws 400 unless it is a JSON object. */
 async function readBody(file: string): Promise<Json> {
   const source = file === '-' ? Bun.stdin : Bun.file(file)
-  const text = await source.text().catch(() => {
-    throw invalid(`--body: ${file} cannot be read`)
+  const text = await (isBody(file) ? Promise.resolve(file) : source.text()).catch(() => {
+    throw invalid(`--body: ${file} cannot be read: expected ${BODY_SOURCES}`)
   })
   const body = parseObject(text)
   if (!body) throw invalid('--body: expected a JSON object')

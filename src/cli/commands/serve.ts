@@ -304,7 +304,7 @@ async function notifySystemd({ log }: Serving, text: string): Promise<void> {
 
 // A file system without sockets serves all the same.
 async function tellStatus(
-  { gateway, options, configFile: { file }, log, data, worker }: Serving,
+  { gateway, options, configFile: { file, config }, log, data, worker }: Serving,
   { url, metrics_url }: Listeners,
   offer: Offer,
 ): Promise<() => void> {
@@ -312,6 +312,7 @@ async function tellStatus(
   try {
     return core.tellStatus(gateway, {
       ...{ data, home: getDataDirectory(options), url, metrics_url, file, worker },
+      store: config.storage.postgres ? 'postgres' : 'directory',
       beginHandover: request => offer.begin(request),
     })
   } catch (thrown) {

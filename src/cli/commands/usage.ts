@@ -8,8 +8,10 @@ import {
   type Flags,
   fill,
   fillNamed,
+  isDay,
   LIST,
   offer,
+  PAST_TIME,
   refuseBeside,
 } from '../fields.ts'
 import { KEYS } from '../names.ts'
@@ -29,30 +31,19 @@ const DAY = /^\d{4}-\d\d-\d\d$/
 
 // A day alone is its beginning.
 const readTime = (text: string): string => (DAY.test(text) ? `${text}T00:00:00Z` : text)
-const TIME = { parse: parseDayOr('or a time such as 2026-11-05T12:00:00Z'), read: readTime }
-const FIRST_DAY = { parse: parseDayOr(), read: readTime }
+const FIRST_DAY = { parse: parseDay, read: readTime }
 
-/** Creates a reader of a day. A text with a time in it is left to the schema. */
-function parseDayOr(...others: string[]): (text: string) => string {
-  return text => {
-    if (!text.includes('T') && !isDay(text))
-      throw new InvalidArgumentError(['expected a day such as 2026-11-05', ...others].join(', '))
-    return text
-  }
-}
-
-// A month has no 31st day everywhere.
-function isDay(text: string): boolean {
-  const time = new Date(`${text}T00:00:00Z`)
-  return DAY.test(text) && !Number.isNaN(time.getTime()) && time.toISOString().startsWith(text)
+/** Parses a day. A text with a time in it is left to the schema. */
+function parseDay(text: string): string {
+  if (!text.includes('T') && !isDay(text))
+    throw new InvalidArgumentError('expected a day such as 2026-11-05')
+  return text
 }
 
 /** The last day of a time is a part of it. */
 const LAST_DAY: Fields = {
   options: [
-    new Option('--to <day>', 'up to this day, and with it')
-      .argParser(parseDayOr())
-      .conflicts('until'),
+    new Option('--to <day>', 'up to this day, and with it').argParser(parseDay).conflicts('until'),
   ],
   flags: { until: '--to' },
   read: ({ to }) => (to === undefined ? {} : { until: findNextDay(String(to)) }),
@@ -65,8 +56,13 @@ function findNextDay(text: string): string {
 
 const FIELDS = [
   BY,
-  fill('since', '--since <time>', 'from this day or time on, in UTC', TIME),
-  fill('until', '--until <time>', 'before this day or time', TIME),
+  fill(
+    'since',
+    '--since <time>',
+    'from this day or time on, in UTC, or so long ago: 7d',
+    PAST_TIME,
+  ),
+  fill('until', '--until <time>', 'before this day or time', PAST_TIME),
   refuseBeside('since', fill('since', '--from <day>', 'from this day on', FIRST_DAY)),
   LAST_DAY,
   fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),

@@ -257,8 +257,8 @@ export function formatUsd(usd: number | null | undefined): string {
   // A gateway elsewhere may be older, and know no such amount.
   if (usd === null || usd === undefined) return '-'
   if (usd === 0) return '$0'
-  const size = Math.abs(usd)
-  if (size >= 1_000) return `$${formatCount(usd)}`
-  if (size < 0.00001) return `$${usd.toExponential(1)}`
-  return `$${size >= 1 ? usd.toFixed(2) : size < 0.001 ? usd.toFixed(5) : usd.toPrecision(2)}`
+  if (usd < 0) return `-${formatUsd(-usd)}`
+  if (usd >= 1_000) return `$${formatCount(usd)}`
+  if (usd < 0.00001) return `$${usd.toExponential(1)}`
+  return `$${usd >= 1 ? usd.toFixed(2) : usd < 0.001 ? usd.toFixed(5) : usd.toPrecision(2)}`
 }

@@ -104,9 +104,9 @@ export const SENTENCES: Record<string, string> = {
   require_parameters: 'provider.require_parameters asks for parameters that are not supported',
   reasoning: ':thinking asks for a provider that can be told to reason',
   web_search:
-    ':online, the web plugin and web_search without an engine of the gateway ask for a provider ' +
-    'that searches the web itself, and as it is told to (web_search.engines in gateway.yaml gives ' +
-    'all models an engine); only xAI searches X, over its Responses API',
+    'no provider of it searches the web itself as it is told to, which :online, the web plugin and ' +
+    'web_search ask for where the gateway has no engine (web_search.engines in gateway.yaml gives ' +
+    'all models one); only xAI searches X, over its Responses API',
   context_length: 'the prompt and max_tokens are longer than the context',
   [IMAGE_PARAMETERS]: 'no provider of it draws with what is asked for',
   [SPEECH_PARAMETERS]: 'no provider of it speaks with what is asked for',

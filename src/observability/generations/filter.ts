@@ -11,8 +11,8 @@ export const GenerationListQuery = Type.Object({
   provider: Type.Optional(SomeName),
   status: Type.Optional(
     Type.String({
-      pattern: `^(ok|error|cancelled|[1-5]\\d\\d|${Object.keys(STATUS).join('|')})$`,
-      title: 'ok, error, cancelled, an HTTP status, or an error type such as timeout',
+      pattern: `^(ok|error|cancelled|[45]xx|[1-5]\\d\\d|${Object.keys(STATUS).join('|')})$`,
+      title: 'ok, error, cancelled, an HTTP status, 4xx, 5xx, or an error type such as timeout',
     }),
   ),
   since: Type.Optional(UtcTime),
@@ -46,7 +46,7 @@ export function readOutcome(status: string): Outcome {
   if (status === 'ok' || status === '200') return { cancelled: false, types: [] }
   if (status === 'error') return { cancelled: false, types: Object.keys(STATUS) }
   const types = Object.entries(STATUS).flatMap(([type, code]) =>
-    type === status || String(code) === status ? type : [],
+    type === status || String(code) === status || `${String(code)[0]}xx` === status ? type : [],
   )
   return { cancelled: false, types: types.length > 0 ? types : ['none'] }
 }

@@ -4,7 +4,7 @@ import { invalid } from '../../base/errors.ts'
 import { oneOf, open } from '../../base/schema-builders.ts'
 import { countTokens } from '../../extensions/count-tokens.ts'
 import { getPolicy } from '../../limits/effective.ts'
-import type { Model } from '../../resources/models/catalog.ts'
+import { toPublicModel } from '../../resources/models/view.ts'
 import { getModel, listCallableModels } from '../../resources/models.ts'
 import type { Dialect } from '../../translation/dialects/dialect.ts'
 import { GEMINI_ERROR_FORMAT } from '../../translation/dialects/gemini/error.ts'
@@ -106,7 +106,7 @@ const createReadingRoutes = (gateway: Gateway, findPeer: FindRequestPeer) =>
         const page = data.slice(start, start + pageSize)
         const rest = start + pageSize < data.length
         return {
-          models: page.map(({ id }) => showModel(getModel(gateway, id))),
+          models: page.map(showModel),
           ...(rest ? { nextPageToken: String(start + pageSize) } : {}),
         }
       },
@@ -120,7 +120,7 @@ const createReadingRoutes = (gateway: Gateway, findPeer: FindRequestPeer) =>
     )
     .get(
       '/v1beta/models/:model',
-      ({ params: { model } }) => showModel(getModel(gateway, model)),
+      ({ params: { model } }) => showModel(toPublicModel(getModel(gateway, model))),
       describe({
         ...SHARED,
         id: 'getGeminiModel',
@@ -132,15 +132,22 @@ const createReadingRoutes = (gateway: Gateway, findPeer: FindRequestPeer) =>
 const describe = (details: Omit<Operation, 'tag' | 'refusal'>) =>
   describeOperation({ tag: 'Gemini', refusal: GEMINI_ERROR_FORMAT, ...details })
 
-/** Shows a model as the Gemini API does. */
-function showModel({ id, name, description, context_length, output_modalities, endpoints }: Model) {
-  const most = endpoints[0]?.max_completion_tokens ?? context_length
-  const isVector = output_modalities.includes('embeddings')
+/** Shows a model, or a preset that is listed as one, as the Gemini API does. */
+function showModel({
+  id,
+  name,
+  description,
+  context_length,
+  architecture,
+  top_provider,
+}: ReturnType<typeof toPublicModel>) {
+  const most = top_provider.max_completion_tokens ?? context_length
+  const isVector = architecture.output_modalities.includes('embeddings')
   return {
     name: `models/${id}`,
     version: '001',
     displayName: name,
-    description: description ?? '',
+    description,
     ...(context_length === null ? {} : { inputTokenLimit: context_length }),
     ...(most === null ? {} : { outputTokenLimit: most }),
     supportedGenerationMethods: isVector

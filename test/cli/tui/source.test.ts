@@ -64,6 +64,10 @@ describe('a data directory', () => {
     await sources.local.wake(endpoint)
     expect(server.gateway.traffic.health.listCooldowns()).toEqual([])
     expect(sources.local.wake('acme/none')).rejects.toThrow('Endpoint not found')
+    // As the records of calls name it.
+    await sources.local.rest('sandbox/echo', 60)
+    expect(server.gateway.traffic.health.listCooldowns()).toMatchObject([{ endpoint }])
+    await sources.local.wake(endpoint)
   })
 })
 

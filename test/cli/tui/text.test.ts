@@ -50,6 +50,18 @@ describe('a text', () => {
     expect([null, 0, 0.0000097, 0.00002, 0.0123, 3.4, 1_234].map(formatUsd)).toEqual([
       ...['-', '$0', '$9.7e-6', '$0.00002', '$0.012', '$3.40', '$1.2k'],
     ])
+    expect([-0.0123, -2.5, -1_234].map(formatUsd)).toEqual(['-$0.012', '-$2.50', '-$1.2k'])
+  })
+
+  test.each([
+    [10, 5, 'Credits: $5.00 spent of $10.00 paid in  █████░░░░░ 50%'],
+    [0, 5, 'Credits: $5.00 spent of $0 paid in'],
+    [-2.5, 1.68, 'Credits: $1.68 spent of -$2.50 paid in'],
+  ])('says what was spent of credits of %p', (total_credits, total_usage, said) => {
+    const credits = { total_credits, total_usage }
+    const money = { credits, keys: [], budgets: [], groups: {} }
+    const [line] = renderMoney(money, [], { width: 60, selected: 0 })
+    expect(line?.map(({ text }) => text.trimEnd())).toEqual([said])
   })
 })
 

@@ -19,6 +19,8 @@ interface Served {
   metrics_url: string | null
   /** The config file; null for the defaults. */
   file: string | null
+  /** Where its data is. */
+  store: 'directory' | 'postgres'
   /** Hands over to the process that asks. */
   beginHandover(request: Record<string, unknown>): Promise<object>
   /** The place among several servers of one port. */
@@ -49,7 +51,7 @@ export function tellStatus(gateway: Gateway, served: Served): () => void {
 
 function buildStatus(
   gateway: Gateway,
-  { url, metrics_url, file }: Served,
+  { url, metrics_url, file, store }: Served,
   started: Date,
   reason: string | null,
 ) {
@@ -58,6 +60,7 @@ function buildStatus(
     url,
     metrics_url,
     version: VERSION,
+    store,
     pid: process.pid,
     started_at: started.toISOString(),
     uptime_seconds: Math.floor((gateway.clock.now().getTime() - started.getTime()) / 1000),

@@ -82,10 +82,11 @@ export const renderMoney = (
 function renderCredits(credits: Money['credits'], width: number): Line {
   if (credits === null) return say(fit('Credits: not for this key to see', width), 'dim')
   const { total_credits, total_usage } = credits
-  const share = total_credits === 0 ? 0 : total_usage / total_credits
+  // Corrections may take back more than was ever paid in: no share of that is spent.
+  const share = total_credits > 0 ? total_usage / total_credits : null
   const text = `Credits: ${formatUsd(total_usage)} spent of ${formatUsd(total_credits)} paid in`
-  const bar = total_credits === 0 ? '' : `  ${drawBar(share, 10)} ${Math.round(share * 100)}%`
-  return say(fit(text + bar, width), total_credits === 0 ? 'plain' : styleShare({ share }))
+  const bar = share === null ? '' : `  ${drawBar(share, 10)} ${Math.round(share * 100)}%`
+  return say(fit(text + bar, width), styleShare({ share }))
 }
 
 /** Reads an amount in USD as it is typed; undefined for what is none, or nothing. */

@@ -278,7 +278,7 @@ describe(':online', () => {
       plugins: { web: { max_uses: 3 } },
       params: { web_search_options: { max_uses: 1, search_context_size: 'low' } },
     }
-    expect(() => planned([MODEL], more)).toThrow('searches the web itself')
+    expect(() => planned([MODEL], more)).toThrow('no provider of it searches the web itself')
     expect(
       paramsAt([MODEL], { ...more, params: { web_search_options: { max_uses: 1 } } })[MODEL],
     ).toEqual({
@@ -302,7 +302,9 @@ describe(':online', () => {
       const { status, message, metadata } = refusal([`${model}:online`])
       expect([status, message]).toEqual([
         404,
-        expect.stringContaining(':online, the web plugin and web_search without an engine'),
+        expect.stringContaining(
+          'no provider of it searches the web itself as it is told to, which :online, the web',
+        ),
       ])
       expect(metadata.excluded_by).toEqual(['web_search'])
     }
