@@ -485,6 +485,19 @@ describe('a form, as OpenAI’s clients send it', () => {
     expect([response.status, first.hits.at(-1)?.path]).toEqual([200, path])
   })
 
+  test.each<[Record<string, string>, object]>([
+    [{ prompt: '猫'.repeat(32_000) }, { prompt: '猫'.repeat(32_000) }],
+    [{ seed: '9007199254740991' }, { seed: 9_007_199_254_740_991 }],
+    [{ seed: '-9007199254740991' }, { seed: -9_007_199_254_740_991 }],
+    [
+      { n: '1e0', size: '16384x16384' },
+      { n: 1, size: '16384x16384' },
+    ],
+  ])('takes the largest: %j', async (fields, expected) => {
+    expect((await send([], fields, '/generations')).status).toBe(200)
+    expect(sent()).toMatchObject(expected)
+  })
+
   test.each<[string, File[], Record<string, string | File>, number, string | null]>([
     ['17 pictures', Array.from({ length: 17 }, () => file()), {}, 400, 'image[]'],
     ['a page', [file('<html>')], {}, 400, 'image'],

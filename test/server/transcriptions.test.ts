@@ -401,6 +401,16 @@ describe('POST /audio/transcriptions', () => {
     expect(first.hits).toEqual([])
   })
 
+  test.each([
+    ['0.30000000000000004', '0.30000000000000004'],
+    ['1e-05', '0.00001'],
+    ['1', '1'],
+  ])('reads the number %s as clients write it', async (temperature, expected) => {
+    const response = await send({ model: 'acme/listen', file: WAV, temperature })
+    const sent = (await sentFields()).fields
+    expect([response.status, Object.fromEntries(sent).temperature]).toEqual([200, expected])
+  })
+
   test.each<[Fields, string]>([
     [{ model: 'acme/listen' }, 'file'],
     [{ file: WAV }, 'model'],

@@ -549,6 +549,13 @@ describe('a form, as OpenAI’s clients send it', () => {
     })
   })
 
+  test.each<[string, Record<string, string>]>([
+    ['prompt', { prompt: 'ö'.repeat(100_000) }],
+    ['picture', { 'input_reference[image_url]': `${PNG.slice(0, -4)}${'A'.repeat(1024 * 1024)}` }],
+  ])('takes the largest %s', async (_, more) => {
+    expect((await send({ ...fields, ...more })).status).toBe(202)
+  })
+
   test.each<[string, Record<string, string | Blob>, number, string | null]>([
     ['no length', { ...fields, seconds: 'long' }, 400, 'seconds'],
     ['half a second', { ...fields, seconds: '0.5' }, 400, 'seconds'],

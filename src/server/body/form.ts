@@ -256,7 +256,8 @@ function mayBe(schema: Schema | undefined, type: string): boolean {
   return schema?.anyOf?.some(one => mayBe(one as Schema, type)) ?? false
 }
 
-const NUMBER = /^-?\d{1,15}(\.\d{1,15})?$/
+// As JSON has them, and as clients write what they have computed: 0.30000000000000004, 1e-05.
+const NUMBER = /^-?\d{1,16}(\.\d{1,30})?(e[+-]?\d{1,3})?$/i
 
 /** Reads a text as the JSON value that a field takes; another text stays one, and is refused. */
 function readValue(text: string, accepts: (type: string) => boolean): unknown {

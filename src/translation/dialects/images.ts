@@ -309,6 +309,9 @@ class ImageStreamWriter {
 /** The most bytes of all pictures of a form: as many as those that are fetched may have. */
 const LARGEST_PICTURES = 64 * 1024 * 1024
 
+/** The most bytes of the fields beside them: OpenAI takes a prompt of 32,000 characters. */
+const LARGEST_FIELDS = 1024 * 1024
+
 /**
  * The images API: pictures drawn from a prompt (specification E8, reference E), also in the form in
  * which OpenAI's clients send pictures to be changed.
@@ -323,6 +326,7 @@ export const images: Dialect<'image', ImagesRequest | ImagesForm> = {
     body: ImagesForm,
     file: 'image',
     whole: LARGEST_PICTURES,
+    fields: LARGEST_FIELDS,
     most: MAX_REFERENCES,
     others: ['mask'],
   },

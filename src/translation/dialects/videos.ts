@@ -116,6 +116,9 @@ type VideosForm = Static<typeof VideosForm> & { debug?: null }
 /** The most bytes of the picture of a form: as many as one that is fetched may have. */
 const LARGEST_PICTURE = 20 * 1024 * 1024
 
+/** The most bytes of its fields: the picture may be one in base64, beside the longest prompt. */
+const LARGEST_FIELDS = (LARGEST_PICTURE / 3) * 4 + 1024 * 1024
+
 /** The video API: jobs that make videos (wire reference B.3), also in OpenAI's form. */
 export const videos: Dialect<'video', VideosRequest | VideosForm> = {
   name: 'videos',
@@ -123,7 +126,12 @@ export const videos: Dialect<'video', VideosRequest | VideosForm> = {
   path: '/videos',
   operation: { id: 'createVideos', tag: 'Videos', summary: 'Begin to make a video' },
   body: VideosRequest,
-  form: { body: VideosForm, file: 'input_reference', whole: LARGEST_PICTURE },
+  form: {
+    body: VideosForm,
+    file: 'input_reference',
+    whole: LARGEST_PICTURE,
+    fields: Math.ceil(LARGEST_FIELDS),
+  },
   status: 202,
   toCall: toVideoCall,
   collectResponse: collectVideoResponse,
