@@ -92,8 +92,8 @@ test.each<[searching: boolean[], parameters: Json, config: Json, expected: objec
 })
 
 test.each<[searching: boolean[], parameters: Json, config: Json, reason: string]>([
-  [[false], { engine: 'native' }, SEARXNG, 'web_search without an engine of the gateway'],
-  [[false], {}, {}, 'web_search without an engine of the gateway'],
+  [[false], { engine: 'native' }, SEARXNG, 'no provider of it searches the web itself'],
+  [[false], {}, {}, 'no provider of it searches the web itself'],
   [
     [true],
     { engine: 'native', max_results: 3 },
