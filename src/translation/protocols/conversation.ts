@@ -93,12 +93,12 @@ function appendInstructions(merged: ConversationMessage[], { blocks, extra }: Me
   if (last) addInstructions(last, { blocks: blocks.filter(isNonEmpty), extra: extra ?? {} })
 }
 
+// In place: to copy what came before for each of very many would take the square of their number.
 function addInstructions(message: ConversationMessage, { blocks, extra }: Instructions): void {
-  const before = message.instructions
-  message.instructions = {
-    blocks: [...(before?.blocks ?? []), ...blocks],
-    extra: { ...before?.extra, ...extra },
-  }
+  message.instructions ??= { blocks: [], extra: {} }
+  const { instructions } = message
+  for (const block of blocks) instructions.blocks.push(block)
+  Object.assign(instructions.extra, extra)
 }
 
 /** Moves instructions behind the user's next words, or has the user say them if there are none. */
@@ -110,8 +110,10 @@ function settleInstructions(merged: ConversationMessage[]): ConversationMessage[
       waiting = instructions
       delete message.instructions
     } else {
-      if (waiting) message.instructions = waiting
-      if (waiting && instructions) addInstructions(message, instructions)
+      if (waiting) {
+        message.instructions = waiting
+        if (instructions) addInstructions(message, instructions)
+      }
       waiting = undefined
       if (message.instructions && !hasContent(message)) {
         appendSaid([message], message.instructions.blocks)

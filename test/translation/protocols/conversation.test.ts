@@ -115,6 +115,34 @@ describe('instructions that come later', () => {
     ])
   })
 
+  test.each(['first', 'said', 'apart'] as const)(
+    'take work that grows with their number: %s',
+    later => {
+      const workOf = (many: number) =>
+        countCopied(() => {
+          const turns = Array.from({ length: many }, (_, i) => system(`${i}`))
+          toConversation([user('a'), ...turns, assistant(text('b')), ...turns, user('c')], later)
+        })
+      expect(workOf(4_000)).toBeLessThan(5 * workOf(1_000))
+    },
+  )
+
+  /** Counts the items of lists that are read one after the other, as spreading a list does. */
+  function countCopied(work: () => void): number {
+    const list = Array.prototype[Symbol.iterator]
+    let items = 0
+    Array.prototype[Symbol.iterator] = function (this: unknown[]) {
+      items += this.length
+      return list.call(this)
+    } as typeof list
+    try {
+      work()
+    } finally {
+      Array.prototype[Symbol.iterator] = list
+    }
+    return items
+  }
+
   test('are all there, in order, and where Anthropic takes them', () => {
     const turn = fc.oneof(
       fc.constantFrom('user', 'assistant', 'call', 'tool', 'system', 'developer', 'empty'),
