@@ -1,6 +1,8 @@
+import { refuseIssue } from '../../../base/body.ts'
 import { toTextUrl } from '../../../base/data-url.ts'
 import { invalid } from '../../../base/errors.ts'
 import { isObject, type Json } from '../../../base/json.ts'
+import { findSchemaIssue } from '../../../base/schema.ts'
 import type { TextCall } from '../../../language/call.ts'
 import { separateCallIds } from '../../../language/call-ids.ts'
 import type { Block, Message } from '../../../language/message.ts'
@@ -9,7 +11,7 @@ import type { Tool, ToolChoice } from '../../../language/tool.ts'
 import type { Actor } from '../../../resources/actor.ts'
 import type { CallContext } from '../dialect.ts'
 import { buildCallBase, readExtraFields } from '../routing.ts'
-import { readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
+import { MAX_TOOLS, readUnknownFields, toCacheControlField, toExtraField } from '../schema.ts'
 import { readServerTools } from '../server-tools.ts'
 import type { DialectWorld } from '../world.ts'
 import {
@@ -19,6 +21,7 @@ import {
   type AnthropicImage,
   type AnthropicMessage,
   type AnthropicToolResult,
+  ChangedTool,
   MessagesRequest,
 } from './schema.ts'
 import { toReasoningBlock, toRedactedBlock } from './thinking.ts'
@@ -56,26 +59,47 @@ export function toMessagesCall(
 /**
  * Returns the body with tools that others run among its `tools`, where rules and prices are applied
  * to them: those that a system message defines (`tool_addition`). What offers them refers to them.
+ * Throws 400 naming a change of tools that is none: what takes a tool away is a rule.
  */
 function declareTools(body: MessagesRequest): MessagesRequest {
-  const declared: Json[] = []
-  const declare = (block: AnthropicContentBlock): AnthropicContentBlock => {
-    const { type, tool } = block as Json
-    const definition = type === 'tool_addition' && isObject(tool) ? tool.definition : null
-    if (!isObject(definition) || typeof definition.type !== 'string') return block
-    if (definition.type === 'custom') return block
-    declared.push({ ...definition, defer_loading: true })
-    return Object.assign({}, block, { tool: { type: 'tool_reference', name: definition.name } })
+  const tools = [...(body.tools ?? [])]
+  const known = new Set<unknown>(tools.map(tool => 'name' in tool && tool.name))
+  let count = tools.length
+  const declare = (block: AnthropicContentBlock, field: string): AnthropicContentBlock => {
+    if (block.type !== 'tool_addition' && block.type !== 'tool_removal') return block
+    const tool: { type: string; name?: unknown } = checkChangedTool(block, field)
+    if (tool.type === 'tool_definition' && block.type === 'tool_removal')
+      throw invalid(`${field}.tool: expected a tool_reference, found a tool_definition`, field)
+    if (tool.type === 'tool_reference' && !known.has(tool.name))
+      throw invalid(`${field}.tool.name: expected the name of a tool of the call`, field)
+    if (tool.type !== 'tool_definition') return block
+    const { definition } = tool as unknown as Extract<ChangedTool, { definition: unknown }>
+    const { name } = definition as Json
+    known.add(name)
+    if (++count > MAX_TOOLS) throw invalid(`${field}: expected at most ${MAX_TOOLS} tools`, field)
+    if ((definition.type ?? 'custom') === 'custom') return block
+    tools.push(Object.assign({}, definition, { defer_loading: true }))
+    return Object.assign({}, block, { tool: { type: 'tool_reference', name } })
   }
-  const messages = body.messages.map(message =>
+  const messages = body.messages.map((message, i) =>
     message.role === 'system' && typeof message.content !== 'string'
-      ? { ...message, content: message.content.map(declare) }
+      ? {
+          ...message,
+          content: message.content.map((one, j) => declare(one, `messages.${i}.content.${j}`)),
+        }
       : message,
   )
-  const tools = declared as NonNullable<MessagesRequest['tools']>
-  return declared.length === 0
-    ? body
-    : { ...body, messages, tools: [...(body.tools ?? []), ...tools] }
+  return count === (body.tools?.length ?? 0) ? body : { ...body, messages, tools }
+}
+
+function checkChangedTool(block: object, field: string): ChangedTool {
+  const { tool } = block as { tool?: unknown }
+  const issue = findSchemaIssue(ChangedTool, tool)
+  if (issue) {
+    const path = issue.path === '' ? '' : `.${issue.path}`
+    throw refuseIssue(issue, `${field}.tool${path}`)
+  }
+  return tool as ChangedTool
 }
 
 /** Throws 400 for fallbacks beside `models`, and for more than three (specification E6). */

@@ -164,6 +164,15 @@ const AnthropicCustomTool = Type.Object(
 )
 export type AnthropicCustomTool = Static<typeof AnthropicCustomTool>
 const OtherTool = anyTypeExcept('custom')
+const AnthropicTool = Type.Union([AnthropicCustomTool, OtherTool])
+
+/** What a `tool_addition` or a `tool_removal` of a system message is about. */
+export const ChangedTool = Type.Union([
+  Type.Object({ type: Type.Literal('tool_definition'), definition: AnthropicTool }, open),
+  Type.Object({ type: Type.Literal('tool_reference'), name: Name }, open),
+  anyTypeExcept('tool_definition', 'tool_reference'),
+])
+export type ChangedTool = Static<typeof ChangedTool>
 
 const parallelField = { disable_parallel_tool_use: Type.Optional(Type.Boolean()) }
 const ToolChoice = Type.Union([
@@ -211,7 +220,7 @@ export const MessagesRequest = Type.Object(
     top_p: optional(Type.Number({ minimum: 0, maximum: 1 })),
     top_k: optional(buildCount(0)),
     stop_sequences: optional(list(Name, { maxItems: MAX_STOPS })),
-    tools: optional(list(Type.Union([AnthropicCustomTool, OtherTool]), { maxItems: MAX_TOOLS })),
+    tools: optional(list(AnthropicTool, { maxItems: MAX_TOOLS })),
     tool_choice: optional(ToolChoice),
     thinking: optional(ThinkingConfig),
     output_config: optional(OutputConfig),

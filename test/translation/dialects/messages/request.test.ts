@@ -165,6 +165,38 @@ describe('content', () => {
 })
 
 describe('tools', () => {
+  test.each([
+    [{ type: 'tool_addition' }, 'tool'],
+    [{ type: 'tool_addition', tool: null }, 'tool'],
+    [{ type: 'tool_addition', tool: { type: 'tool_definition', definition: 5 } }, 'definition'],
+    [{ type: 'tool_addition', tool: { type: 'tool_definition', definition: {} } }, 'definition'],
+    [{ type: 'tool_removal', tool: { type: 'tool_reference', name: 'lok' } }, 'tool.name'],
+    [{ type: 'tool_removal', tool: { type: 'tool_reference', name: -1 } }, 'tool.name'],
+    [
+      {
+        type: 'tool_removal',
+        tool: { type: 'tool_definition', definition: { name: 'look', input_schema: {} } },
+      },
+      'a tool_definition',
+    ],
+  ])('that a system message changes are tools of the call: %j', (change, named) => {
+    const tools = [{ name: 'look', input_schema: {} }]
+    const ask = () => callOf({ tools, messages: [hi, { role: 'system', content: [change] }] })
+    expect(ask).toThrow('messages.1.content.0.tool')
+    expect(ask).toThrow(named)
+  })
+
+  test('that system messages define are as few as those of a call', () => {
+    const define = (_: unknown, i: number) => ({
+      type: 'tool_addition',
+      tool: { type: 'tool_definition', definition: { name: `t${i}`, input_schema: {} } },
+    })
+    const content = Array.from({ length: 2_049 }, define)
+    expect(() => callOf({ messages: [hi, { role: 'system', content }] })).toThrow('2048 tools')
+    const kept = callOf({ messages: [hi, { role: 'system', content: content.slice(1) }] })
+    expect(kept.messages[1]?.blocks).toHaveLength(2_048)
+  })
+
   test('of providers that a system message defines are among the call’s, as rules are for those', () => {
     const search = { type: 'web_search_20260318', name: 'web_search', max_uses: 3 }
     const own = { name: 'look', input_schema: { type: 'object' } }
