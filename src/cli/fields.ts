@@ -155,6 +155,17 @@ export const PAST_TIME: ValueReader = {
   read: (text: string) => completeTime(text, -1),
 }
 
+/** The options of a list or report of what has been. */
+export const PERIOD: Fields[] = [
+  fill(
+    'since',
+    '--since <time>',
+    'from this day or time on, in UTC, or so long ago: 7d',
+    PAST_TIME,
+  ),
+  fill('until', '--until <time>', 'before this day or time', PAST_TIME),
+]
+
 /** A time to come: a day, a time in UTC, or how long from now: `7d`. */
 export const COMING_TIME: ValueReader = {
   parse: text => parseTime(text, 'so long from now'),

@@ -16,6 +16,7 @@ const REFUSED: [string, RegExp][] = [
   ['usage --since 2026-13-01', /--since <time>.* expected a day such as .*, a time such as /],
   ['usage --since yesterday', /a time such as .*, or so long ago: 7d$/],
   ['generations list --since yesterday', /expected a day such as .*, or so long ago: 7d$/],
+  ['batches list --created-before 7dd', /expected a day such as .*, or so long ago: 7d$/],
   ['export generations --since 7dd', /expected a day such as .*, or so long ago: 7d$/],
   ['keys create --name x --expires-at soon', /a day such as .*, or so long from now: 7d$/],
   ['usage --from 2026-11-05 --to 2026-11-01', /--to: expected a day that is not before --from$/],

@@ -1,5 +1,5 @@
 import { Option } from 'commander'
-import { type Fields, fill, fillNamed, findIds, NUMBER, PAGE, PAST_TIME } from '../fields.ts'
+import { type Fields, fill, fillNamed, findIds, NUMBER, PAGE, PERIOD } from '../fields.ts'
 import { readPieces } from '../input.ts'
 import { KEYS, MEMBERS, RESOURCES, WORKSPACES } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
@@ -31,13 +31,7 @@ const CHANGES = [
   fillNamed('user_id', '--user <user>', 'the changes by this user', MEMBERS),
   fillNamed('key_hash', '--key <key>', 'the changes made with this API key', KEYS),
   WORKSPACE,
-  fill(
-    'since',
-    '--since <time>',
-    'from this day or time on, in UTC, or so long ago: 7d',
-    PAST_TIME,
-  ),
-  fill('until', '--until <time>', 'before this day or time', PAST_TIME),
+  ...PERIOD,
 ]
 
 const reconcile = defineVerbs(() => import('../../observability/reconciliation.ts'), {

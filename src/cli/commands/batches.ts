@@ -48,7 +48,7 @@ const LIST: Fields[] = [
     'a day or time in UTC, or so long ago: 7d',
     PAST_TIME,
   ),
-  fill('created_before', '--created-before <time>', 'the same'),
+  fill('created_before', '--created-before <time>', 'the same', PAST_TIME),
   WORKSPACE,
 ]
 

@@ -5,7 +5,7 @@ import type { GenerationListQuery } from '../../observability/generations/filter
 import type { getGeneration } from '../../observability/generations.ts'
 import type { Actor } from '../../resources/actor.ts'
 import { renderCsvRow } from '../csv.ts'
-import { type Fields, type Flags, fill, fillNamed, PAST_TIME } from '../fields.ts'
+import { type Fields, type Flags, fill, fillNamed, PERIOD } from '../fields.ts'
 import { KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import { write } from '../output.ts'
@@ -34,13 +34,7 @@ const FILTERS = [
     '--status <status>',
     'ok, error, cancelled, an HTTP status, 4xx, 5xx or an error type',
   ),
-  fill(
-    'since',
-    '--since <time>',
-    'from this day or time on, in UTC, or so long ago: 7d',
-    PAST_TIME,
-  ),
-  fill('until', '--until <time>', 'before this day or time', PAST_TIME),
+  ...PERIOD,
   fill('app', '--app <name>', 'calls of this app, by its address or title'),
   fill('session_id', '--session <id>', 'calls of this session'),
 ]

@@ -4,7 +4,7 @@ import type { Feedback } from '../../observability/feedback.ts'
 import type { getGeneration } from '../../observability/generations.ts'
 import type { getGenerationContent } from '../../observability/transcripts.ts'
 import { getDataDirectory } from '../data-directory.ts'
-import { demand, fill, fillNamed, NUMBER, offer, PAST_TIME } from '../fields.ts'
+import { demand, fill, fillNamed, NUMBER, offer, PERIOD } from '../fields.ts'
 import { GENERATIONS, KEYS } from '../names.ts'
 import { defineNoun, defineVerbs, withInput } from '../noun.ts'
 import type { CommonOptions } from '../options.ts'
@@ -35,13 +35,7 @@ const LIST = [
     '--status <status>',
     'ok, error, cancelled, an HTTP status, 4xx, 5xx or an error type',
   ),
-  fill(
-    'since',
-    '--since <time>',
-    'from this day or time on, in UTC, or so long ago: 7d',
-    PAST_TIME,
-  ),
-  fill('until', '--until <time>', 'before this day or time', PAST_TIME),
+  ...PERIOD,
   fill('app', '--app <name>', 'calls of this app, by its address or title'),
   fill('session_id', '--session <id>', 'calls of this session'),
   fill('limit', '--limit <n>', 'how many (20)', NUMBER),

@@ -11,7 +11,7 @@ import {
   isDay,
   LIST,
   offer,
-  PAST_TIME,
+  PERIOD,
   refuseBeside,
 } from '../fields.ts'
 import { KEYS } from '../names.ts'
@@ -56,13 +56,7 @@ function findNextDay(text: string): string {
 
 const FIELDS = [
   BY,
-  fill(
-    'since',
-    '--since <time>',
-    'from this day or time on, in UTC, or so long ago: 7d',
-    PAST_TIME,
-  ),
-  fill('until', '--until <time>', 'before this day or time', PAST_TIME),
+  ...PERIOD,
   refuseBeside('since', fill('since', '--from <day>', 'from this day on', FIRST_DAY)),
   LAST_DAY,
   fillNamed('key_hash', '--key <key>', 'calls of this API key, by hash, name or label', KEYS),
